@@ -1,0 +1,88 @@
+package config
+
+import (
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/sandpiper-bot/sandpiper/sandbox"
+	"github.com/sandpiper-bot/sandpiper/sandbox/redact"
+)
+
+// Config is every setting. The tags say the variable (env), its default (envDefault, or shown where it is computed), and
+// what it is for (desc). The comments say why a default is what it is.
+type Config struct {
+	// The XDG base directory specification gives a user's programs $XDG_STATE_HOME for what must outlive a restart;
+	// a service that runs as root keeps its state in /var/lib (Filesystem Hierarchy Standard 5.8).
+	StateDir string `env:"SANDPIPER_STATE_DIR" shown:"$XDG_STATE_HOME/sandpiper; /var/lib/sandpiper for root" desc:"Directory of everything that the bot keeps: stores, runs, the database."`
+	// The database is a file beside the rest of the state, so that one directory is the whole backup.
+	DatabaseURL string `env:"DATABASE_URL" shown:"sandpiper.db in the state directory" desc:"The database: sqlite:PATH."`
+
+	// Loopback: nothing is open to a network before somebody says so. TLS is the reverse proxy's.
+	Listen    string `env:"SANDPIPER_LISTEN" envDefault:"127.0.0.1:7081" desc:"Address for webhooks, as host:port. Put a TLS proxy in front."`
+	PublicURL string `env:"SANDPIPER_PUBLIC_URL" desc:"Address under which GitHub and people reach the bot; links lead there. Empty: no links."`
+
+	GitHubURL    string `env:"SANDPIPER_GITHUB_URL" shown:"https://github.com" desc:"Where people and git see GitHub. For GitHub Enterprise Server: https://HOST."`
+	GitHubAPIURL string `env:"SANDPIPER_GITHUB_API_URL" shown:"https://api.github.com; for another GITHUB_URL: its /api/v3" desc:"Root of the REST API, used as it is given."`
+
+	AppID          int64           `env:"SANDPIPER_APP_ID" desc:"The App's id, from its settings page at GitHub."`
+	PrivateKey     redact.Secret   `env:"SANDPIPER_PRIVATE_KEY" desc:"The App's private key, PEM. Line breaks may be written as \\n."`
+	PrivateKeyFile string          `env:"SANDPIPER_PRIVATE_KEY_FILE" desc:"File with the private key, instead of the key itself."`
+	WebhookSecrets []redact.Secret `env:"SANDPIPER_WEBHOOK_SECRETS" desc:"Webhook secrets, separated by commas, each of at least 16 bytes. Several are for rotation: add the new one, change GitHub, remove the old one."`
+	// GitHub advises one second between requests that change something, lest its secondary limits close the door:
+	// https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api
+	WritePace time.Duration `env:"SANDPIPER_WRITE_PACE" envDefault:"1s" desc:"Least time between two changes at GitHub, for each installation."`
+
+	Label string `env:"SANDPIPER_LABEL" envDefault:"sandpiper" desc:"The label that starts a mission."`
+	// Without a default here the policy's own default says which agent it is.
+	Agent string `env:"SANDPIPER_AGENT" desc:"Agent of repositories whose policy names none: a profile or a command."`
+	// An agent mostly waits for its model, its checks use every core; four keep a small machine busy and not swamped.
+	Workers int `env:"SANDPIPER_WORKERS" envDefault:"4" desc:"Missions that are worked on at the same time."`
+
+	Backend string `env:"SANDPIPER_BACKEND" envDefault:"worktree" desc:"What provides sandboxes."`
+	// A week: a person who comes back after some days off still finds the workspace of a failed run.
+	Retention time.Duration `env:"SANDPIPER_RETENTION" envDefault:"168h" desc:"How long the workspace of an ended run is kept before the reaper takes it."`
+	// The limits have their defaults where they are enforced, in the sandbox; an empty value leaves them alone.
+	LimitProcs  int           `env:"SANDPIPER_LIMIT_PROCS" shown:"of the sandbox" desc:"Processes in one sandbox."`
+	LimitMemory Size          `env:"SANDPIPER_LIMIT_MEMORY" shown:"of the sandbox" desc:"Memory of one sandbox, such as 4GiB."`
+	LimitDisk   Size          `env:"SANDPIPER_LIMIT_DISK" shown:"of the sandbox" desc:"What a workspace may grow by, such as 10GiB."`
+	LimitOutput Size          `env:"SANDPIPER_LIMIT_OUTPUT" shown:"of the sandbox" desc:"Output of one command, such as 64MiB."`
+	LimitFiles  int           `env:"SANDPIPER_LIMIT_FILES" shown:"of the sandbox" desc:"New files in one workspace."`
+	LimitWall   time.Duration `env:"SANDPIPER_LIMIT_WALL" shown:"of the sandbox" desc:"Time for one command, such as 40m."`
+	SystemPaths []string      `env:"SANDPIPER_SYSTEM_PATHS" desc:"More host paths that sandboxes may read, separated by commas, such as /opt/toolchain."`
+
+	LogLevel  slog.Level `env:"SANDPIPER_LOG_LEVEL" envDefault:"INFO" desc:"debug, info, warn or error."`
+	LogFormat string     `env:"SANDPIPER_LOG_FORMAT" envDefault:"text" desc:"text or json."`
+
+	origin  map[string]string // of each variable that is not at its default
+	unknown []string
+}
+
+// Database is the path of the SQLite database.
+func (c *Config) Database() string {
+	if c.DatabaseURL == "" {
+		return filepath.Join(c.StateDir, "sandpiper.db")
+	}
+	return databasePath(c.DatabaseURL)
+}
+
+// Limits are the limits of one sandbox; zero leaves one at its default.
+func (c *Config) Limits() sandbox.Limits {
+	return sandbox.Limits{
+		Procs:  c.LimitProcs,
+		Memory: int64(c.LimitMemory),
+		Disk:   int64(c.LimitDisk),
+		Output: int64(c.LimitOutput),
+		Files:  c.LimitFiles,
+		Wall:   c.LimitWall,
+	}
+}
+
+// Secrets are all values that must never be shown, for the redactor.
+func (c *Config) Secrets() []redact.Secret {
+	secrets := append([]redact.Secret(nil), c.WebhookSecrets...)
+	if !c.PrivateKey.IsZero() {
+		secrets = append(secrets, c.PrivateKey)
+	}
+	return secrets
+}

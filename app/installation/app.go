@@ -1,0 +1,172 @@
+package installation
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bradleyfalzon/ghinstallation/v2"
+	"github.com/google/go-github/v60/github"
+
+	"github.com/sandpiper-bot/sandpiper/sandbox/git"
+	"github.com/sandpiper-bot/sandpiper/sandbox/redact"
+)
+
+// UserAgent is how the bot names itself to GitHub, which asks for one.
+const UserAgent = "sandpiper (https://github.com/sandpiper-bot/sandpiper)"
+
+// Config is what New needs.
+type Config struct {
+	AppID     int64
+	Key       redact.Secret     // PEM
+	APIURL    string            // root of the REST API, with or without a path
+	WritePace time.Duration     // least time between two changes of one installation; 0 is none
+	Transport http.RoundTripper // nil: one of its own, with the proxies of the environment
+	Redactor  *redact.Redactor
+	Log       *slog.Logger
+}
+
+// Repo names one repository as an installation reaches it. ID counts; Owner and Name are what it was called last.
+type Repo struct {
+	InstallationID, ID int64
+	Owner, Name        string
+}
+
+// App is the App at one GitHub. It is safe for concurrent use.
+type App struct {
+	base     *url.URL
+	exchange http.RoundTripper // without any authentication
+	jwt      http.RoundTripper // signs in as the App
+	app      *github.Client
+	pace     time.Duration
+	etags    *etags
+	tokens   *tokens
+	log      *slog.Logger
+
+	mu    sync.Mutex
+	lanes map[int64]*lane // by installation; 0 is the App itself
+}
+
+// New checks the key and the address. It does not call GitHub.
+func New(c Config) (*App, error) {
+	base, err := url.Parse(strings.TrimRight(c.APIURL, "/") + "/")
+	if err != nil || base.Host == "" {
+		return nil, fmt.Errorf("address of the API %q is not an http or https address", c.APIURL)
+	}
+	if c.AppID <= 0 {
+		return nil, fmt.Errorf("app id %d is not an id", c.AppID)
+	}
+	transport := c.Transport
+	if transport == nil {
+		transport = newTransport()
+	}
+	exchange := &exchange{next: transport, timeout: callTimeout}
+	// Only AppsTransport is taken from ghinstallation. Its Transport has a data race when several share an
+	// AppsTransport, and gives the token to whatever host a redirect leads to.
+	jwt, err := ghinstallation.NewAppsTransport(exchange, c.AppID, []byte(c.Key.Reveal()))
+	if err != nil {
+		return nil, fmt.Errorf("private key of the app: %w", err)
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Redactor == nil {
+		c.Redactor = redact.New()
+	}
+	c.Redactor.Add(c.Key)
+	a := &App{
+		base:     base,
+		exchange: exchange,
+		jwt:      jwt,
+		pace:     c.WritePace,
+		etags:    newETags(),
+		log:      c.Log,
+		lanes:    make(map[int64]*lane),
+	}
+	a.app = a.client(0, &signed{next: jwt}, options{})
+	a.tokens = newTokens(a, c.Redactor)
+	return a, nil
+}
+
+// AppClient speaks as the App itself: its installations, its hook, its deliveries.
+func (a *App) AppClient() *github.Client { return a.app }
+
+// Client speaks for one purpose in one repository. It can be kept: each call carries a live token. That a token can be
+// had is seen before Client returns.
+func (a *App) Client(ctx context.Context, repo Repo, purpose Purpose) (*github.Client, error) {
+	if _, err := a.tokens.get(ctx, repo, purpose); err != nil {
+		return nil, err
+	}
+	auth := &tokenAuth{next: a.exchange, tokens: a.tokens, repo: repo, purpose: purpose}
+	return a.client(repo.InstallationID, auth, options{pace: a.pace, etags: a.etags}), nil
+}
+
+// GitCredentials give a live token each time that git asks, with at least ten minutes left.
+func (a *App) GitCredentials(repo Repo, purpose Purpose) git.Credentials {
+	return func(ctx context.Context) (string, redact.Secret, error) {
+		token, err := a.tokens.get(ctx, repo, purpose)
+		if err != nil {
+			return "", redact.Secret{}, err
+		}
+		return "x-access-token", token.value, nil
+	}
+}
+
+// Hold keeps Release from revoking the tokens of a repository while something else in it is still at work. The function
+// that it returns ends that, and revokes when it was the last; it may be called more than once.
+func (a *App) Hold(repo Repo) (release func(context.Context)) {
+	a.tokens.hold(repo, 1)
+	var once sync.Once
+	return func(ctx context.Context) {
+		once.Do(func() {
+			a.tokens.hold(repo, -1)
+			a.Release(ctx, repo)
+		})
+	}
+}
+
+// Release revokes what was minted for a repository, unless somebody holds it. What cannot be revoked expires within the
+// hour; that is logged and no error.
+func (a *App) Release(ctx context.Context, repo Repo) {
+	for _, token := range a.tokens.takeRepo(repo) {
+		a.revoke(ctx, repo.InstallationID, token)
+	}
+}
+
+// Forget drops what is known of an installation: tokens, and that it is suspended. It is for the events that say that the
+// installation has changed; tokens that were minted before keep their old permissions.
+func (a *App) Forget(installation int64) { a.tokens.forget(installation) }
+
+// Close waits for mints under way and revokes every token.
+func (a *App) Close(ctx context.Context) {
+	for installation, all := range a.tokens.close() {
+		for _, token := range all {
+			a.revoke(ctx, installation, token)
+		}
+	}
+}
+
+func (a *App) revoke(ctx context.Context, installation int64, token *token) {
+	client := a.client(installation, &fixedAuth{next: a.exchange, token: token.value}, options{})
+	// 401 and 404: it was dead already, or the server does not know how to revoke.
+	// https://github.com/actions/create-github-app-token/issues/72
+	if resp, err := client.Apps.RevokeInstallationToken(ctx); err != nil && !isStatus(resp, err, http.StatusUnauthorized, http.StatusNotFound, http.StatusNotImplemented) {
+		a.log.Warn("token is not revoked and lives until it expires", "installation", installation, "expires", token.expires, "error", err)
+	}
+}
+
+func (a *App) lane(installation int64) *lane {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	l := a.lanes[installation]
+	if l == nil {
+		l = newLane()
+		a.lanes[installation] = l
+	}
+	return l
+}
