@@ -30,29 +30,29 @@ var (
 	ErrUnreachable = errors.New("github cannot be reached")
 )
 
-// PermissionError says that the installation does not grant what a call needs.
-type PermissionError struct {
+// ErrPermission says that the installation does not grant what a call needs.
+type ErrPermission struct {
 	Missing string // such as "checks: write"; empty where GitHub does not say
 	Err     error
 }
 
-func (e *PermissionError) Error() string {
+func (e *ErrPermission) Error() string {
 	return fmt.Sprintf("the installation lacks a permission (%s): %v", cmp.Or(e.Missing, "GitHub does not say which"), e.Err)
 }
 
-func (e *PermissionError) Unwrap() error { return e.Err }
+func (e *ErrPermission) Unwrap() error { return e.Err }
 
-// LimitedError says that GitHub does not take calls for a while. What was asked was not done.
-type LimitedError struct {
+// ErrLimited says that GitHub does not take calls for a while. What was asked was not done.
+type ErrLimited struct {
 	RetryAfter time.Duration
 	Err        error // nil when no call was made because the limit was known
 }
 
-func (e *LimitedError) Error() string {
+func (e *ErrLimited) Error() string {
 	return fmt.Sprintf("github takes no calls of this installation for %s", e.RetryAfter.Round(time.Second))
 }
 
-func (e *LimitedError) Unwrap() error { return e.Err }
+func (e *ErrLimited) Unwrap() error { return e.Err }
 
 // kindError joins one of the sentinels above with what is known beside it.
 type kindError struct {
@@ -129,7 +129,7 @@ func classifyForbidden(e *github.ErrorResponse) error {
 		// GitHub names the permissions that would do in a header on such answers:
 		// https://docs.github.com/en/rest/using-the-rest-api/troubleshooting-the-rest-api#resource-not-accessible
 		missing := strings.ReplaceAll(e.Response.Header.Get("X-Accepted-GitHub-Permissions"), "=", ": ")
-		return &PermissionError{Missing: missing, Err: e}
+		return &ErrPermission{Missing: missing, Err: e}
 	}
 	return nil
 }

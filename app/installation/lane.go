@@ -133,7 +133,7 @@ type limited struct {
 func (l *limited) RoundTrip(req *http.Request) (*http.Response, error) {
 	for attempt := 1; ; attempt++ {
 		if d := l.lane.closedFor(); d > patience {
-			return nil, &LimitedError{RetryAfter: d}
+			return nil, &ErrLimited{RetryAfter: d}
 		} else if d > 0 {
 			if err := wait(req.Context(), d); err != nil {
 				return nil, err
@@ -150,7 +150,7 @@ func (l *limited) RoundTrip(req *http.Request) (*http.Response, error) {
 		d := l.lane.closedFor()
 		l.log.WarnContext(req.Context(), "github limits this installation", "method", req.Method, "path", req.URL.Path, "status", resp.StatusCode, "wait", d)
 		if d > patience || attempt == limitAttempts || (again == req && req.Body != nil) {
-			return nil, &LimitedError{RetryAfter: max(d, 0), Err: respond(resp)}
+			return nil, &ErrLimited{RetryAfter: max(d, 0), Err: respond(resp)}
 		}
 	}
 }

@@ -29,7 +29,7 @@ func (a *App) validate(ctx context.Context, repo Repo, purpose Purpose, t *token
 			return nil
 		}
 		lagging := isStatus(resp, err, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound) &&
-			!errors.As(err, new(*LimitedError)) && !errors.Is(err, ErrSuspended)
+			!errors.As(err, new(*ErrLimited)) && !errors.Is(err, ErrSuspended)
 		if lagging && attempt < len(settling) {
 			if err := wait(ctx, settling[attempt]); err != nil {
 				return fmt.Errorf("try the new token: %w", err)
@@ -55,7 +55,7 @@ func (a *App) refusal(ctx context.Context, repo Repo, purpose Purpose, resp *git
 	// repository that does not exist or is not accessible to the parent installation".
 	var e *github.ErrorResponse
 	if errors.As(err, &e) && strings.Contains(e.Message, "permission") {
-		return &PermissionError{Missing: a.missing(ctx, repo.InstallationID, purpose), Err: err}
+		return &ErrPermission{Missing: a.missing(ctx, repo.InstallationID, purpose), Err: err}
 	}
 	return &kindError{ErrWithdrawn, "", err}
 }
