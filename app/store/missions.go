@@ -1,0 +1,215 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Kind is what a mission does.
+type Kind string
+
+// An issue mission lets an agent work on an issue; a checks mission runs the repository's checks on a pull request's head.
+const (
+	KindIssue  Kind = "issue"
+	KindChecks Kind = "checks"
+)
+
+// Mission is one request by a human for work on an issue or a pull request.
+type Mission struct {
+	ID             string
+	Kind           Kind
+	InstallationID int64
+	RepositoryID   int64
+	Owner, Name    string // for people; the id is the key
+	Number         int
+	Title          string
+	Task           string // JSON: the issue's text as of the trigger
+	TriggerKey     string // what started it: delivery:<guid> or comment:<id>:<line>
+	Requester      string
+	RequesterID    int64
+	Instruction    string // what the requester wrote after the command
+	TriggeredAt    time.Time
+	BaseBranch     string
+	Base           string
+	Head           string
+	OnlyCheck      string // a re-run of this check alone
+	Policy         string // JSON
+	PolicySource   string
+	Step           string
+	Attempt        int
+	Run            string
+	Want           string // set by Want, cleared by Wanted
+	WantBy         string
+	NextHead       string // set by Supersede
+	Outcome        string
+	Message        string
+	Pull           int
+	PullURL        string
+	Branch         string
+	CommentID      int64
+	CommentDigest  string
+	Failures       int
+	DueAt          time.Time
+	CreatedAt      time.Time
+	UpdatedAt      time.Time
+	EndedAt        time.Time
+}
+
+// Ended says whether the mission is over.
+func (m *Mission) Ended() bool { return !m.EndedAt.IsZero() }
+
+// ErrNone is returned when there is no such row.
+var ErrNone = errors.New("not in the database")
+
+// ErrOpen is returned by Begin when the issue has an open mission already, or the trigger has started one before.
+var ErrOpen = errors.New("there is a mission already")
+
+const missionColumns = `id, kind, installation_id, repository_id, owner, name, number, title, task, trigger_key, requester, requester_id,
+	instruction, triggered_at, base_branch, base, head, only_check, policy, policy_source, step, attempt, run, want, want_by, next_head,
+	outcome, message, pull, pull_url, branch, comment_id, comment_digest, failures, due_at, created_at, updated_at, ended_at`
+
+// Begin stores a new mission. One of several at the same time wins; the others get ErrOpen.
+func (s *Store) Begin(ctx context.Context, m *Mission) error {
+	marks := strings.TrimSuffix(strings.Repeat("?, ", strings.Count(missionColumns, ",")+1), ", ")
+	_, err := s.db.ExecContext(ctx, `insert into missions (`+missionColumns+`) values (`+marks+`)`,
+		m.ID, m.Kind, m.InstallationID, m.RepositoryID, m.Owner, m.Name, m.Number, m.Title, m.Task, m.TriggerKey, m.Requester, m.RequesterID,
+		m.Instruction, millis(m.TriggeredAt), m.BaseBranch, m.Base, m.Head, m.OnlyCheck, m.Policy, m.PolicySource, m.Step, m.Attempt, m.Run,
+		m.Want, m.WantBy, m.NextHead, m.Outcome, m.Message, m.Pull, m.PullURL, m.Branch, m.CommentID, m.CommentDigest, m.Failures,
+		millis(m.DueAt), millis(m.CreatedAt), millis(m.UpdatedAt), millis(m.EndedAt))
+	if err != nil && strings.Contains(err.Error(), "UNIQUE constraint failed: missions.repository_id") || err != nil && strings.Contains(err.Error(), "missions.trigger_key") {
+		return fmt.Errorf("mission for %s/%s#%d: %w", m.Owner, m.Name, m.Number, ErrOpen)
+	}
+	if err != nil {
+		return fmt.Errorf("mission for %s/%s#%d: %w", m.Owner, m.Name, m.Number, err)
+	}
+	return nil
+}
+
+// Save writes what a tick may change. What people ask for meanwhile (Want, NextHead) has statements of its own, so that
+// a tick that runs at the same time cannot write over it.
+func (s *Store) Save(ctx context.Context, m *Mission, now time.Time) error {
+	m.UpdatedAt = now
+	_, err := s.db.ExecContext(ctx, `update missions set owner = ?, name = ?, title = ?, base_branch = ?, base = ?, head = ?, only_check = ?,
+		policy = ?, policy_source = ?, step = ?, attempt = ?, run = ?, outcome = ?, message = ?, pull = ?, pull_url = ?, branch = ?,
+		comment_id = ?, comment_digest = ?, failures = ?, due_at = ?, updated_at = ?, ended_at = ? where id = ?`,
+		m.Owner, m.Name, m.Title, m.BaseBranch, m.Base, m.Head, m.OnlyCheck,
+		m.Policy, m.PolicySource, m.Step, m.Attempt, m.Run, m.Outcome, m.Message, m.Pull, m.PullURL, m.Branch,
+		m.CommentID, m.CommentDigest, m.Failures, millis(m.DueAt), millis(m.UpdatedAt), millis(m.EndedAt), m.ID)
+	if err != nil {
+		return fmt.Errorf("mission %s: %w", m.ID, err)
+	}
+	return nil
+}
+
+// Want records what a person asks of an open mission and makes it due at once.
+func (s *Store) Want(ctx context.Context, id, want, by string, now time.Time) error {
+	return s.one(ctx, id, `update missions set want = ?, want_by = ?, due_at = ? where id = ? and ended_at = 0`, want, by, millis(now), id)
+}
+
+// Wanted clears the wish once it is fulfilled.
+func (s *Store) Wanted(ctx context.Context, id string) error {
+	return s.one(ctx, id, `update missions set want = '', want_by = '' where id = ?`, id)
+}
+
+// Supersede records that a pull request has a newer head, or that its checks are to run again, and makes the mission due.
+func (s *Store) Supersede(ctx context.Context, id, head, onlyCheck string, now time.Time) error {
+	return s.one(ctx, id, `update missions set next_head = ?, only_check = ?, due_at = ? where id = ? and ended_at = 0`, head, onlyCheck, millis(now), id)
+}
+
+// Superseded clears the newer head once it is taken up, unless an even newer one has come.
+func (s *Store) Superseded(ctx context.Context, id, head string) error {
+	_, err := s.db.ExecContext(ctx, `update missions set next_head = '' where id = ? and next_head = ?`, id, head)
+	if err != nil {
+		return fmt.Errorf("mission %s: %w", id, err)
+	}
+	return nil
+}
+
+func (s *Store) one(ctx context.Context, id, query string, args ...any) error {
+	result, err := s.db.ExecContext(ctx, query, args...)
+	if err != nil {
+		return fmt.Errorf("mission %s: %w", id, err)
+	}
+	if n, err := result.RowsAffected(); err != nil || n == 0 {
+		return fmt.Errorf("mission %s: %w", id, errors.Join(ErrNone, err))
+	}
+	return nil
+}
+
+// Mission reads one mission.
+func (s *Store) Mission(ctx context.Context, id string) (*Mission, error) {
+	return s.mission(ctx, `where id = ?`, id)
+}
+
+// LastMission reads the newest mission of an issue or pull request, open or ended.
+func (s *Store) LastMission(ctx context.Context, repository int64, number int, kind Kind) (*Mission, error) {
+	return s.mission(ctx, `where repository_id = ? and number = ? and kind = ? order by ended_at = 0 desc, created_at desc, rowid desc limit 1`, repository, number, kind)
+}
+
+// MissionOfPull reads the mission that opened a pull request.
+func (s *Store) MissionOfPull(ctx context.Context, repository int64, pull int) (*Mission, error) {
+	return s.mission(ctx, `where repository_id = ? and pull = ? and kind = 'issue' order by created_at desc limit 1`, repository, pull)
+}
+
+func (s *Store) mission(ctx context.Context, where string, args ...any) (*Mission, error) {
+	found, err := s.missions(ctx, where, args...)
+	if err != nil {
+		return nil, err
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("mission: %w", ErrNone)
+	}
+	return found[0], nil
+}
+
+// DueMissions gives the open missions whose next tick is due, the longest waiting first.
+func (s *Store) DueMissions(ctx context.Context, now time.Time, most int) ([]*Mission, error) {
+	return s.missions(ctx, `where ended_at = 0 and due_at > 0 and due_at <= ? order by due_at, rowid limit ?`, millis(now), most)
+}
+
+// Missions gives the missions, the newest first.
+func (s *Store) Missions(ctx context.Context, openOnly bool, most int) ([]*Mission, error) {
+	where := `order by created_at desc, rowid desc limit ?`
+	if openOnly {
+		where = `where ended_at = 0 ` + where
+	}
+	return s.missions(ctx, where, most)
+}
+
+// OpenOfInstallation gives the open missions of an installation, or of one repository of it where repository is not 0.
+func (s *Store) OpenOfInstallation(ctx context.Context, installation, repository int64) ([]*Mission, error) {
+	return s.missions(ctx, `where ended_at = 0 and installation_id = ? and (? = 0 or repository_id = ?)`, installation, repository, repository)
+}
+
+func (s *Store) missions(ctx context.Context, where string, args ...any) ([]*Mission, error) {
+	rows, err := s.db.QueryContext(ctx, `select `+missionColumns+` from missions `+where, args...)
+	if err != nil {
+		return nil, fmt.Errorf("missions: %w", err)
+	}
+	defer rows.Close()
+	var found []*Mission
+	for rows.Next() {
+		m, err := scanMission(rows)
+		if err != nil {
+			return nil, fmt.Errorf("missions: %w", err)
+		}
+		found = append(found, m)
+	}
+	return found, rows.Err()
+}
+
+func scanMission(rows *sql.Rows) (*Mission, error) {
+	m := new(Mission)
+	var triggered, due, created, updated, ended int64
+	err := rows.Scan(&m.ID, &m.Kind, &m.InstallationID, &m.RepositoryID, &m.Owner, &m.Name, &m.Number, &m.Title, &m.Task, &m.TriggerKey, &m.Requester, &m.RequesterID,
+		&m.Instruction, &triggered, &m.BaseBranch, &m.Base, &m.Head, &m.OnlyCheck, &m.Policy, &m.PolicySource, &m.Step, &m.Attempt, &m.Run,
+		&m.Want, &m.WantBy, &m.NextHead, &m.Outcome, &m.Message, &m.Pull, &m.PullURL, &m.Branch, &m.CommentID, &m.CommentDigest, &m.Failures,
+		&due, &created, &updated, &ended)
+	m.TriggeredAt, m.DueAt = fromMillis(triggered), fromMillis(due)
+	m.CreatedAt, m.UpdatedAt, m.EndedAt = fromMillis(created), fromMillis(updated), fromMillis(ended)
+	return m, err
+}

@@ -1,0 +1,258 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandpiper-bot/sandpiper/sandbox"
+	"github.com/sandpiper-bot/sandpiper/webhooks"
+)
+
+var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+
+func open(t *testing.T) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), filepath.Join(t.TempDir(), "a file?name#1.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func mission(id, trigger string) *Mission {
+	return &Mission{
+		ID: id, Kind: KindIssue, InstallationID: 1, RepositoryID: 42, Owner: "acme", Name: "calc", Number: 7, Title: "Sum is 0",
+		Task: "{}", TriggerKey: trigger, Requester: "octavia", RequesterID: 5, TriggeredAt: noon, Step: "take", Attempt: 1,
+		Run: "r-1-1", DueAt: noon, CreatedAt: noon, UpdatedAt: noon,
+	}
+}
+
+func TestDeliveryIsStoredOnce(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	d := webhooks.Delivery{ID: "72d3162e-cc78-11e3-81ab-4c9367dc0958", Event: "issues", Action: "labeled", InstallationID: 1, RepositoryID: 42, ReceivedAt: noon, Body: []byte(`{"a":"é"}`)}
+	var wg sync.WaitGroup
+	fresh := make(chan bool, 20)
+	for range 20 {
+		wg.Go(func() {
+			f, err := s.Put(context.Background(), d)
+			if err != nil {
+				t.Error(err)
+			}
+			fresh <- f
+		})
+	}
+	wg.Wait()
+	close(fresh)
+	n := 0
+	for f := range fresh {
+		if f {
+			n++
+		}
+	}
+	if diff := cmp.Diff(1, n); diff != "" {
+		t.Errorf("fresh deliveries (-want +got):\n%s", diff)
+	}
+	got, err := s.DueDeliveries(t.Context(), noon, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]Delivery{{Delivery: d}}, got); diff != "" {
+		t.Errorf("due (-want +got):\n%s", diff)
+	}
+}
+
+func TestDeliveryLife(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	for i, id := range []string{"a", "b"} {
+		if _, err := s.Put(t.Context(), webhooks.Delivery{ID: id, ReceivedAt: noon.Add(time.Duration(i) * time.Second), Body: []byte("{}")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	later := noon.Add(time.Minute)
+	if err := s.Postpone(t.Context(), "a", later); err != nil {
+		t.Fatal(err)
+	}
+	ids := func(now time.Time) (ids []string) {
+		due, err := s.DueDeliveries(t.Context(), now, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range due {
+			ids = append(ids, d.ID)
+		}
+		return ids
+	}
+	if diff := cmp.Diff([]string{"b"}, ids(noon.Add(2*time.Second))); diff != "" {
+		t.Errorf("due before (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"a", "b"}, ids(later)); diff != "" {
+		t.Errorf("due later (-want +got):\n%s", diff)
+	}
+	if err := s.Handled(t.Context(), "b", "mission m-1 begun", later); err != nil {
+		t.Fatal(err)
+	}
+	next, err := s.NextDue(t.Context())
+	if err != nil || !next.Equal(later) {
+		t.Errorf("next due %v, %v; want %v", next, err, later)
+	}
+	if n, err := s.Forget(t.Context(), later.Add(time.Hour)); n != 1 || err != nil {
+		t.Errorf("forgot %d, %v; want only the handled one", n, err)
+	}
+}
+
+func TestOneOpenMissionForAnIssue(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	first := mission("m-1", "delivery:a")
+	if err := s.Begin(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Begin(t.Context(), mission("m-2", "delivery:b")); !errors.Is(err, ErrOpen) {
+		t.Errorf("second mission: %v, want ErrOpen", err)
+	}
+	first.EndedAt = noon.Add(time.Hour)
+	if err := s.Save(t.Context(), first, noon); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Begin(t.Context(), mission("m-3", "delivery:a")); !errors.Is(err, ErrOpen) {
+		t.Errorf("the same trigger again: %v, want ErrOpen", err)
+	}
+	if err := s.Begin(t.Context(), mission("m-4", "delivery:c")); err != nil {
+		t.Errorf("a new trigger after the end: %v", err)
+	}
+	last, err := s.LastMission(t.Context(), 42, 7, KindIssue)
+	if err != nil || last.ID != "m-4" {
+		t.Errorf("last mission %v, %v; want the open one", last, err)
+	}
+}
+
+func TestMissionRoundTrip(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	want := mission("m-1", "comment:9:1")
+	want.Want, want.NextHead = "", ""
+	if err := s.Begin(t.Context(), want); err != nil {
+		t.Fatal(err)
+	}
+	want.Step, want.Base, want.Pull, want.Outcome, want.Failures, want.CommentID = "waiting", "4f1c2ab", 2, "changed", 3, 77
+	want.PullURL, want.Branch, want.Head, want.Policy, want.PolicySource, want.OnlyCheck = "u", "b", "h", "{}", "p", "test"
+	want.DueAt = time.Time{}
+	if err := s.Save(t.Context(), want, noon.Add(time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.Mission(t.Context(), "m-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("mission (-want +got):\n%s", diff)
+	}
+	if _, err := s.Mission(t.Context(), "m-none"); !errors.Is(err, ErrNone) {
+		t.Errorf("unknown mission: %v, want ErrNone", err)
+	}
+}
+
+// A tick that saves while a person asks for something must not write over the wish.
+func TestSaveKeepsWishes(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	m := mission("m-1", "delivery:a")
+	if err := s.Begin(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Want(t.Context(), m.ID, "cancel", "octavia", noon); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Supersede(t.Context(), m.ID, "9ad01ce", "", noon); err != nil {
+		t.Fatal(err)
+	}
+	m.Step = "execute"
+	if err := s.Save(t.Context(), m, noon); err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.Mission(t.Context(), m.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"cancel", "octavia", "9ad01ce", "execute"}, []string{got.Want, got.WantBy, got.NextHead, got.Step}); diff != "" {
+		t.Errorf("wishes (-want +got):\n%s", diff)
+	}
+	if err := s.Superseded(t.Context(), m.ID, "an older head"); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := s.Mission(t.Context(), m.ID); got.NextHead != "9ad01ce" {
+		t.Errorf("a newer head was forgotten with an older one")
+	}
+}
+
+func TestRunsPromotionsFindingsEffects(t *testing.T) {
+	t.Parallel()
+	s, ctx := open(t), t.Context()
+	if err := s.Begin(ctx, mission("m-1", "delivery:a")); err != nil {
+		t.Fatal(err)
+	}
+	run := &Run{ID: "r-1-1", Mission: "m-1", Attempt: 1, Base: "b", CreatedAt: noon}
+	for _, result := range []string{"", "abc"} {
+		run.Result = result
+		if err := s.SaveRun(ctx, run); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := s.Run(ctx, "r-1-1")
+	if diff := cmp.Diff(run, got); diff != "" || err != nil {
+		t.Errorf("run: %v (-want +got):\n%s", err, diff)
+	}
+	p := Promotion{Run: "r-1-1", Mission: "m-1", Commit: "c", Branch: "sandpiper/7-sum-1", Pull: 2, Manifest: "{}", Digest: "sha256:0", CreatedAt: noon}
+	for range 2 {
+		if err := s.SavePromotion(ctx, p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := s.Promotion(ctx, "r-1-1"); err != nil || cmp.Diff(p, got) != "" {
+		t.Errorf("promotion %v (-want +got):\n%s", err, cmp.Diff(p, got))
+	}
+	f := sandbox.Finding{Run: "r-1-1", Time: noon, Kind: "collect.special", Severity: "low", Observer: "host", Evidence: "p: a FIFO", Outcome: "contained"}
+	for range 2 {
+		if err := s.AddFindings(ctx, []sandbox.Finding{f}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := s.Findings(ctx, "r-1-1"); err != nil || cmp.Diff([]sandbox.Finding{f}, got) != "" {
+		t.Errorf("findings %v (-want +got):\n%s", err, cmp.Diff([]sandbox.Finding{f}, got))
+	}
+	if err := s.AddEffect(ctx, "status:m-1", 11, noon); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.AddEffect(ctx, "status:m-1", 12, noon); err != nil {
+		t.Fatal(err)
+	}
+	if id, done, err := s.Effect(ctx, "status:m-1"); id != 11 || !done || err != nil {
+		t.Errorf("effect %d %v %v, want the first id", id, done, err)
+	}
+}
+
+func TestNewerSchemaIsRefused(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "s.db")
+	s, err := Open(t.Context(), file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.inTx(t.Context(), func(tx *sql.Tx) error { _, err := tx.Exec("pragma user_version = 999"); return err }); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	if _, err := Open(t.Context(), file); err == nil {
+		t.Error("a database of a newer program was opened")
+	}
+}
