@@ -29,6 +29,7 @@ type Config struct {
 	Transport http.RoundTripper // nil: one of its own, with the proxies of the environment
 	Redactor  *redact.Redactor
 	Log       *slog.Logger
+	Clock     func() time.Time // when tokens expire; nil: time.Now
 }
 
 // Repo names one repository as an installation reaches it. ID counts; Owner and Name are what it was called last.
@@ -78,6 +79,9 @@ func New(c Config) (*App, error) {
 	if c.Redactor == nil {
 		c.Redactor = redact.New()
 	}
+	if c.Clock == nil {
+		c.Clock = time.Now
+	}
 	c.Redactor.Add(c.Key)
 	a := &App{
 		base:     base,
@@ -89,7 +93,7 @@ func New(c Config) (*App, error) {
 		lanes:    make(map[int64]*lane),
 	}
 	a.app = a.client(0, &signed{next: jwt}, options{})
-	a.tokens = newTokens(a, c.Redactor)
+	a.tokens = newTokens(a, c.Redactor, c.Clock)
 	return a, nil
 }
 

@@ -50,6 +50,7 @@ type mint struct {
 type tokens struct {
 	app      *App
 	redactor *redact.Redactor
+	now      func() time.Time
 	stop     context.CancelFunc
 	ctx      context.Context // of every mint: a mint serves many callers and must not end with the first of them
 	running  sync.WaitGroup
@@ -61,9 +62,9 @@ type tokens struct {
 	past   []*token         // no longer given out, not yet expired
 }
 
-func newTokens(app *App, redactor *redact.Redactor) *tokens {
+func newTokens(app *App, redactor *redact.Redactor, now func() time.Time) *tokens {
 	ctx, stop := context.WithCancel(context.Background())
-	return &tokens{app: app, redactor: redactor, ctx: ctx, stop: stop, slots: make(map[tokenKey]*slot), holds: make(map[tokenKey]int)}
+	return &tokens{app: app, redactor: redactor, now: now, ctx: ctx, stop: stop, slots: make(map[tokenKey]*slot), holds: make(map[tokenKey]int)}
 }
 
 var errClosed = errors.New("installation tokens: closed")
@@ -79,7 +80,7 @@ func (t *tokens) get(ctx context.Context, repo Repo, purpose Purpose) (*token, e
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if m.err != nil && old != nil && time.Until(old.expires) > time.Minute {
+	if m.err != nil && old != nil && old.expires.Sub(t.now()) > time.Minute {
 		t.app.log.Warn("token is not refreshed; the old one still serves", "repository", repo.ID, "purpose", purpose, "expires", old.expires, "error", m.err)
 		return old, nil
 	}
@@ -99,7 +100,7 @@ func (t *tokens) join(repo Repo, purpose Purpose) (*mint, *token, error) {
 		s = &slot{}
 		t.slots[key] = s
 	}
-	now := time.Now()
+	now := t.now()
 	switch {
 	case s.token != nil && now.Before(s.token.refresh):
 		return nil, s.token, nil
@@ -117,12 +118,12 @@ func (t *tokens) join(repo Repo, purpose Purpose) (*mint, *token, error) {
 func (t *tokens) run(m *mint, key tokenKey, repo Repo) {
 	ctx, cancel := context.WithTimeout(t.ctx, mintTimeout)
 	defer cancel()
-	m.token, m.err = t.app.mint(ctx, repo, key.purpose, t.redactor)
+	m.token, m.err = t.mintOne(ctx, repo, key.purpose)
 
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	defer close(m.done)
-	t.sweep(time.Now())
+	t.sweep(t.now())
 	s := t.slots[key]
 	if s == nil || s.mint != m {
 		// The installation was forgotten meanwhile. Who waits still gets this token; nobody else will.
@@ -135,7 +136,7 @@ func (t *tokens) run(m *mint, key tokenKey, repo Repo) {
 		t.retire(s.token)
 		s.token = m.token
 	case errors.Is(m.err, ErrSuspended) || errors.Is(m.err, ErrWithdrawn):
-		s.refused, s.until = m.err, time.Now().Add(refusedFor)
+		s.refused, s.until = m.err, t.now().Add(refusedFor)
 	}
 }
 
@@ -227,29 +228,26 @@ func (t *tokens) close() map[int64][]*token {
 	return all
 }
 
-// mint makes a token for one repository and purpose, and tries it.
-func (a *App) mint(ctx context.Context, repo Repo, purpose Purpose, redactor *redact.Redactor) (*token, error) {
-	made, resp, err := a.app.Apps.CreateInstallationToken(ctx, repo.InstallationID, &github.InstallationTokenOptions{
+// mintOne makes a token for one repository and purpose, and tries it.
+func (t *tokens) mintOne(ctx context.Context, repo Repo, purpose Purpose) (*token, error) {
+	made, resp, err := t.app.app.Apps.CreateInstallationToken(ctx, repo.InstallationID, &github.InstallationTokenOptions{
 		RepositoryIDs: []int64{repo.ID},
 		Permissions:   purpose.permissions(),
 	})
 	if err != nil {
-		return nil, a.refusal(ctx, repo, purpose, resp, err)
+		return nil, t.app.refusal(ctx, repo, purpose, resp, err)
 	}
 	secret := redact.NewSecret(made.GetToken())
-	t := &token{value: secret, forget: redactor.Add(secret)}
-	t.live(made.GetExpiresAt().Time, serverTime(resp.Response, time.Now()))
-	if err := a.validate(ctx, repo, purpose, t); err != nil {
-		a.revoke(ctx, repo.InstallationID, t)
+	fresh := &token{value: secret, forget: t.redactor.Add(secret)}
+	// The length of the token's life is taken from GitHub's clock, so that a wrong one here neither uses a dead token
+	// nor mints at every call.
+	life := max(made.GetExpiresAt().Sub(serverTime(resp.Response, time.Now())), 0)
+	fresh.expires = t.now().Add(life)
+	fresh.refresh = fresh.expires.Add(-min(refreshBefore, life/2))
+	if err := t.app.validate(ctx, repo, purpose, fresh); err != nil {
+		t.app.revoke(ctx, repo.InstallationID, fresh)
+		fresh.forget()
 		return nil, err
 	}
-	return t, nil
-}
-
-// live takes the length of the token's life from GitHub's clock, so that a wrong clock here neither uses a dead token nor
-// mints at every call.
-func (t *token) live(expires, now time.Time) {
-	life := max(expires.Sub(now), 0)
-	t.expires = time.Now().Add(life)
-	t.refresh = t.expires.Add(-min(refreshBefore, life/2))
+	return fresh, nil
 }

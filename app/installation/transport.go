@@ -114,7 +114,9 @@ func rewound(req *http.Request) *http.Request {
 	return again
 }
 
-func isRead(req *http.Request) bool { return req.Method == http.MethodGet || req.Method == http.MethodHead }
+func isRead(req *http.Request) bool {
+	return req.Method == http.MethodGet || req.Method == http.MethodHead
+}
 
 // wait is time.Sleep that ends with its context.
 func wait(ctx context.Context, d time.Duration) error {
