@@ -25,7 +25,7 @@ func newPolicyCommand() *cobra.Command {
 		Use:   "policy",
 		Short: "Check and explain .github/sandpiper.yml",
 		Long:  policyHelp,
-		Args:  usageArgs(cobra.NoArgs),
+		Args:  exactArgs(0, "one of its subcommands"),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newPolicyCheckCommand(), newPolicyExplainCommand(), newPolicySchemaCommand())
@@ -38,7 +38,7 @@ func newPolicyCheckCommand() *cobra.Command {
 		Use:     "check FILE",
 		Short:   "Say every problem of a policy file, with line, column and a hint",
 		Example: "  sandpiper policy check .github/sandpiper.yml\n  git show main:.github/sandpiper.yml | sandpiper policy check -",
-		Args:    usageArgs(cobra.ExactArgs(1)),
+		Args:    exactArgs(1, "one file, or - for the standard input"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, err := readPolicy(cmd.InOrStdin(), args[0])
 			if asJSON {
@@ -92,10 +92,12 @@ func newPolicyExplainCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain [FILE]",
 		Short: "Show what is in force, and where each setting comes from",
-		Args:  usageArgs(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, err := policy.Default(), error(nil)
-			if len(args) == 1 {
+			if len(args) > 0 {
+				if err := exactArgs(1, "at most one file")(cmd, args); err != nil {
+					return err
+				}
 				p, err = readPolicy(cmd.InOrStdin(), args[0])
 			}
 			var inv *policy.Invalid
@@ -123,7 +125,7 @@ func newPolicySchemaCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON Schema of a policy file, for editors",
-		Args:  usageArgs(cobra.NoArgs),
+		Args:  exactArgs(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := cmd.OutOrStdout().Write(policy.Schema())
 			return err
