@@ -42,13 +42,14 @@ type Config struct {
 	Backend string `env:"SANDPIPER_BACKEND" envDefault:"worktree" desc:"What provides sandboxes."`
 	// A week: a person who comes back after some days off still finds the workspace of a failed run.
 	Retention time.Duration `env:"SANDPIPER_RETENTION" envDefault:"168h" desc:"How long the workspace of an ended run is kept before the reaper takes it."`
-	// The limits have their defaults where they are enforced, in the sandbox; an empty value leaves them alone.
-	LimitProcs  int           `env:"SANDPIPER_LIMIT_PROCS" shown:"of the sandbox" desc:"Processes in one sandbox."`
-	LimitMemory Size          `env:"SANDPIPER_LIMIT_MEMORY" shown:"of the sandbox" desc:"Memory of one sandbox, such as 4GiB."`
-	LimitDisk   Size          `env:"SANDPIPER_LIMIT_DISK" shown:"of the sandbox" desc:"What a workspace may grow by, such as 10GiB."`
-	LimitOutput Size          `env:"SANDPIPER_LIMIT_OUTPUT" shown:"of the sandbox" desc:"Output of one command, such as 64MiB."`
-	LimitFiles  int           `env:"SANDPIPER_LIMIT_FILES" shown:"of the sandbox" desc:"New files in one workspace."`
-	LimitWall   time.Duration `env:"SANDPIPER_LIMIT_WALL" shown:"of the sandbox" desc:"Time for one command, such as 40m."`
+	// The limits hold a mistake, not an effort: they are far above what builds and tests of large projects were seen to
+	// take, and far below what brings a small machine down.
+	LimitProcs  int           `env:"SANDPIPER_LIMIT_PROCS" envDefault:"1024" desc:"Processes and threads in one sandbox."`
+	LimitMemory Size          `env:"SANDPIPER_LIMIT_MEMORY" envDefault:"4GiB" desc:"Memory of one sandbox."`
+	LimitDisk   Size          `env:"SANDPIPER_LIMIT_DISK" envDefault:"4GiB" desc:"What a workspace may grow by."`
+	LimitOutput Size          `env:"SANDPIPER_LIMIT_OUTPUT" envDefault:"64MiB" desc:"Output of one command."`
+	LimitFiles  int           `env:"SANDPIPER_LIMIT_FILES" envDefault:"200000" desc:"New files in one workspace."`
+	LimitWall   time.Duration `env:"SANDPIPER_LIMIT_WALL" envDefault:"1h" desc:"Time for one command."`
 	SystemPaths []string      `env:"SANDPIPER_SYSTEM_PATHS" desc:"More host paths that sandboxes may read, separated by commas, such as /opt/toolchain."`
 
 	LogLevel  slog.Level `env:"SANDPIPER_LOG_LEVEL" envDefault:"INFO" desc:"debug, info, warn or error."`
@@ -66,7 +67,7 @@ func (c *Config) Database() string {
 	return databasePath(c.DatabaseURL)
 }
 
-// Limits are the limits of one sandbox; zero leaves one at its default.
+// Limits are the limits of one sandbox.
 func (c *Config) Limits() sandbox.Limits {
 	return sandbox.Limits{
 		Procs:  c.LimitProcs,

@@ -40,7 +40,9 @@ func TestDefaults(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := []any{c.StateDir, c.Database(), c.Label, c.Workers, c.Retention, c.WritePace, c.Limits()}
-			want := []any{tt.state, tt.state + "/sandpiper.db", "sandpiper", 4, 168 * time.Hour, time.Second, sandbox.Limits{}}
+			want := []any{tt.state, tt.state + "/sandpiper.db", "sandpiper", 4, 168 * time.Hour, time.Second, sandbox.Limits{
+				Procs: 1024, Memory: 4 << 30, Disk: 4 << 30, Output: 64 << 20, Files: 200_000, Wall: time.Hour,
+			}}
 			if d := cmp.Diff(want, got); d != "" {
 				t.Error(d)
 			}
@@ -188,7 +190,7 @@ func TestDescribeNeverShowsASecret(t *testing.T) {
 		"SANDPIPER_WEBHOOK_SECRETS": "[secret],[secret] (environment)",
 		"SANDPIPER_LIMIT_MEMORY":    "2GiB (environment)",
 		"SANDPIPER_WRITE_PACE":      "0s (environment)",
-		"SANDPIPER_LIMIT_WALL":      " (default)",
+		"SANDPIPER_LIMIT_WALL":      "1h0m0s (default)",
 		"SANDPIPER_LOG_LEVEL":       "INFO (default)",
 		"SANDPIPER_APP_ID":          " (default)",
 		"SANDPIPER_GITHUB_API_URL":  "https://git.acme.example/api/v3 (from SANDPIPER_GITHUB_URL)",

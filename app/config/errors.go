@@ -36,6 +36,21 @@ func (p *problems) add(name, what, how string) {
 	*p = append(*p, Problem{Name: name, What: what, How: how})
 }
 
+// and appends what was found later about settings that had no problem before: one that could not be read is zero, and
+// saying so as well would not help.
+func (p problems) and(later problems) problems {
+	known := make(map[string]bool)
+	for _, one := range p {
+		known[one.Name] = true
+	}
+	for _, one := range later {
+		if !known[one.Name] {
+			p = append(p, one)
+		}
+	}
+	return p
+}
+
 // form and example name a type for people.
 func form(t reflect.Type) string {
 	switch t {

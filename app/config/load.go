@@ -30,7 +30,7 @@ func load(environ []string, uid int) (*Config, error) {
 	c := &Config{origin: make(map[string]string)}
 	problems := c.parse(vars)
 	c.fill(vars, uid, &problems)
-	c.validate(&problems)
+	problems = problems.and(c.validate())
 	if len(problems) > 0 {
 		return c, &Error{Problems: problems}
 	}

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 )
 
@@ -17,7 +16,8 @@ import (
 // 16 can be guessed or is a word.
 const minSecret = 16
 
-func (c *Config) validate(found *problems) {
+func (c *Config) validate() problems {
+	found := new(problems)
 	if c.StateDir != "" && !filepath.IsAbs(c.StateDir) {
 		found.add("SANDPIPER_STATE_DIR", fmt.Sprintf("%q is not an absolute path", c.StateDir), "set it to a path that starts with /")
 	}
@@ -47,6 +47,7 @@ func (c *Config) validate(found *problems) {
 		}
 	}
 	c.validateNumbers(found)
+	return *found
 }
 
 func (c *Config) validateApp(found *problems) {
@@ -74,20 +75,23 @@ func (c *Config) validateNumbers(found *problems) {
 	if c.Workers < 1 {
 		found.add("SANDPIPER_WORKERS", fmt.Sprintf("%d missions at a time are none", c.Workers), "set it to 1 or more")
 	}
-	for _, d := range []struct {
-		name  string
-		value time.Duration
-	}{{"SANDPIPER_WRITE_PACE", c.WritePace}, {"SANDPIPER_RETENTION", c.Retention}, {"SANDPIPER_LIMIT_WALL", c.LimitWall}} {
-		if d.value < 0 {
-			found.add(d.name, "it is negative", "set it to 0 or a time such as 1s, 40m or 168h")
-		}
-	}
 	for _, n := range []struct {
 		name  string
-		value int
-	}{{"SANDPIPER_LIMIT_PROCS", c.LimitProcs}, {"SANDPIPER_LIMIT_FILES", c.LimitFiles}} {
-		if n.value < 0 {
-			found.add(n.name, "it is negative", "set it to a number, or leave it out")
+		value int64
+		least int64
+		like  string
+	}{
+		{"SANDPIPER_WRITE_PACE", int64(c.WritePace), 0, "1s, or 0 for a GitHub that is not GitHub's own"},
+		{"SANDPIPER_RETENTION", int64(c.Retention), 0, "168h"},
+		{"SANDPIPER_LIMIT_PROCS", int64(c.LimitProcs), 1, "1024"},
+		{"SANDPIPER_LIMIT_MEMORY", int64(c.LimitMemory), 1, "4GiB"},
+		{"SANDPIPER_LIMIT_DISK", int64(c.LimitDisk), 1, "4GiB"},
+		{"SANDPIPER_LIMIT_OUTPUT", int64(c.LimitOutput), 1, "64MiB"},
+		{"SANDPIPER_LIMIT_FILES", int64(c.LimitFiles), 1, "200000"},
+		{"SANDPIPER_LIMIT_WALL", int64(c.LimitWall), 1, "1h"},
+	} {
+		if n.value < n.least {
+			found.add(n.name, "it is too little to work with", "set it to something like "+n.like)
 		}
 	}
 }

@@ -141,7 +141,7 @@ func Skew(resp *http.Response) (time.Duration, bool) {
 	if err != nil {
 		return 0, false
 	}
-	return date.Sub(time.Now()).Round(time.Second), true
+	return time.Until(date).Round(time.Second), true
 }
 
 // skewNote names a wrong clock, the usual reason why a good key is refused: GitHub takes an App's token from 60 seconds
