@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "write what is found into testdata/parse")
+var rewrite = flag.Bool("update", false, "write what is found into testdata/parse")
 
 // mapTree is a Tree of a few files.
 type mapTree map[string]string
@@ -54,7 +54,7 @@ func TestParseGolden(t *testing.T) {
 			}
 			log, want, _ := strings.Cut(string(data), "----\n")
 			got := show(Parse("", []byte(log), Source{Root: "/workspace", Tree: calc}))
-			if *update {
+			if *rewrite {
 				if err := os.WriteFile(file, []byte(log+"----\n"+got), 0o644); err != nil {
 					t.Fatal(err)
 				}

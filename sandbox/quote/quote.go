@@ -6,6 +6,7 @@
 package quote
 
 import (
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -86,12 +87,15 @@ func Code(s string) string {
 // Cell is Code for a cell of a table, where a bar must be escaped even in a code span (GFM specification, section 4.10).
 func Cell(s string) string { return strings.ReplaceAll(Code(s), "|", `\|`) }
 
-// Fence is s as a fenced block that nothing in s can close. It ends without a newline.
+// Fence is s as a fenced block that nothing in s can close. It ends without a newline, and is at most 250 bytes longer
+// than s: endless runs of backticks are shortened, since the fence must be longer than the longest.
 func Fence(s string) string {
-	s = strings.TrimRight(Clean(s), "\n")
+	s = endless.ReplaceAllString(strings.TrimRight(Clean(s), "\n"), "$1…")
 	fence := strings.Repeat("`", max(longestRun(s, '`')+1, 3))
 	return fence + "text\n" + s + "\n" + fence
 }
+
+var endless = regexp.MustCompile("(`{100})`+")
 
 func longestRun(s string, c byte) int {
 	longest, run := 0, 0

@@ -76,9 +76,12 @@ func TestCode(t *testing.T) {
 
 func TestFenceCannotBeClosed(t *testing.T) {
 	t.Parallel()
-	for _, in := range []string{"a\n```\n@all\n", "`````\n", "~~~\n```", "x"} {
+	for _, in := range []string{"a\n```\n@all\n", "`````\n", "~~~\n```", "x", strings.Repeat("`", 70_000)} {
 		lines := strings.Split(Fence(in), "\n")
 		open := strings.TrimSuffix(lines[0], "text")
+		if got := len(Fence(in)); got > len(in)+250 {
+			t.Errorf("%d bytes became %d", len(in), got)
+		}
 		for _, l := range lines[1 : len(lines)-1] {
 			if strings.HasPrefix(strings.TrimSpace(l), open) {
 				t.Errorf("Fence(%q): line %q closes %q", in, l, open)

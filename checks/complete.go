@@ -1,0 +1,177 @@
+package checks
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/go-github/v60/github"
+
+	"github.com/sandpiper-bot/sandpiper/sandbox/quote"
+)
+
+const (
+	batch       = 50     // annotations in one request; GitHub refuses more, some of its stand-ins drop them silently
+	textMax     = 65_535 // bytes of a summary and of a text
+	completions = 3      // tries at posting annotations before the conclusion goes out without them
+)
+
+// Complete writes the end of a check: annotations in batches, the conclusion with the last one, so that a run which is
+// cut off in between is found open and goes on with the annotations that are not there yet. It does not stop when ctx is
+// cancelled, because a check that is never completed blocks a pull request for ever; it has a deadline of its own.
+// Annotations that GitHub does not take are said to be missing, and do not keep the conclusion from being written.
+func (r *Reporter) Complete(ctx context.Context, gh *github.Client, t Target, key ExternalID, res Result) (*github.CheckRun, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.o.Deadline)
+	defer cancel()
+	runs, err := r.ensure(ctx, gh, t, key, "in_progress", res.Started)
+	if err != nil {
+		return nil, err
+	}
+	var first *github.CheckRun
+	for _, run := range runs { // all of them: a twin left open would block too
+		done, err := r.complete(ctx, gh, t, key, run, res)
+		if err != nil {
+			return nil, err
+		}
+		if first == nil {
+			first = done
+		}
+	}
+	return first, nil
+}
+
+func (r *Reporter) complete(ctx context.Context, gh *github.Client, t Target, key ExternalID, run *github.CheckRun, res Result) (*github.CheckRun, error) {
+	if run.GetStatus() == "completed" && run.GetConclusion() == string(res.Conclusion) {
+		return run, nil
+	}
+	var failed error
+	for try := range completions {
+		var done *github.CheckRun
+		if done, failed = r.annotateAndConclude(ctx, gh, t, key, run, res); failed == nil {
+			return done, nil
+		}
+		if !transient(failed) {
+			break
+		}
+		r.o.Log.Warn("check run not completed", "check_run", run.GetID(), "try", try+1, "error", failed)
+		if err := r.o.Wait(ctx, time.Second<<try); err != nil {
+			break
+		}
+	}
+	if !transient(failed) && !rejected(failed) || len(res.Annotations) == 0 {
+		return nil, failed
+	}
+	note := fmt.Sprintf("GitHub did not take all of the %d annotations: %s", len(res.Annotations), quote.Text(quote.Cut(failed.Error(), 300, "…")))
+	return r.patch(ctx, gh, t, run.GetID(), r.final(t, key, res, nil, note))
+}
+
+// annotateAndConclude posts what is not there yet. What is there is read anew each time: a batch whose answer was lost may
+// have arrived.
+func (r *Reporter) annotateAndConclude(ctx context.Context, gh *github.Client, t Target, key ExternalID, run *github.CheckRun, res Result) (*github.CheckRun, error) {
+	left, err := r.missing(ctx, gh, t, run.GetID(), res.Annotations)
+	if err != nil {
+		return nil, err
+	}
+	for len(left) > batch {
+		u := update{UpdateCheckRunOptions: github.UpdateCheckRunOptions{
+			Name: RunName(key.Check), Status: github.String("in_progress"), Output: r.output(res, left[:batch], ""),
+		}, StartedAt: timestamp(res.Started)}
+		if _, err := r.patch(ctx, gh, t, run.GetID(), u); err != nil {
+			return nil, err
+		}
+		left = left[batch:]
+	}
+	return r.patch(ctx, gh, t, run.GetID(), r.final(t, key, res, left, ""))
+}
+
+// missing is what of want the run does not have.
+func (r *Reporter) missing(ctx context.Context, gh *github.Client, t Target, id int64, want []*github.CheckRunAnnotation) ([]*github.CheckRunAnnotation, error) {
+	if len(want) == 0 {
+		return nil, nil
+	}
+	there := map[string]int{}
+	for o := (&github.ListOptions{PerPage: 100}); ; {
+		page, resp, err := gh.Checks.ListCheckRunAnnotations(ctx, t.Owner, t.Repo, id, o)
+		if err != nil {
+			return nil, classify(fmt.Sprintf("list annotations of check run %d", id), err)
+		}
+		for _, a := range page {
+			there[identity(a)]++
+		}
+		if resp.NextPage == 0 {
+			break
+		}
+		o.Page = resp.NextPage
+	}
+	var left []*github.CheckRunAnnotation
+	for _, a := range want {
+		if k := identity(a); there[k] > 0 {
+			there[k]--
+			continue
+		}
+		left = append(left, a)
+	}
+	return left, nil
+}
+
+func identity(a *github.CheckRunAnnotation) string {
+	return fmt.Sprintf("%s\x00%d\x00%d\x00%s\x00%s", a.GetPath(), a.GetStartLine(), a.GetStartColumn(), a.GetTitle(), strings.TrimSpace(a.GetMessage()))
+}
+
+func (r *Reporter) final(t Target, key ExternalID, res Result, last []*github.CheckRunAnnotation, note string) update {
+	ended := res.Completed
+	if ended.IsZero() {
+		ended = r.o.Now()
+	}
+	return update{UpdateCheckRunOptions: github.UpdateCheckRunOptions{
+		Name: RunName(key.Check), DetailsURL: optional(t.DetailsURL), Status: github.String("completed"),
+		Conclusion: github.String(string(res.Conclusion)), CompletedAt: timestamp(ended), Output: r.output(res, last, note),
+	}, StartedAt: timestamp(res.Started)}
+}
+
+// output is what a person reads on the Check Run's page. Only the summary and the text are Markdown.
+func (r *Reporter) output(res Result, annotations []*github.CheckRunAnnotation, note string) *github.CheckRunOutput {
+	title := r.o.Redact(quote.Line(res.Summary))
+	if title == "" {
+		title = string(res.Conclusion)
+	}
+	out := &github.CheckRunOutput{
+		Title:   github.String(quote.Cut(title, 255, "…")),
+		Summary: github.String(quote.Cut(r.o.Redact(r.summary(res, note)), textMax, "\n\n_truncated_")),
+	}
+	if res.LogTail != "" {
+		log := r.o.Redact(res.LogTail)
+		cut := quote.Cut(log, logMax, "\n… truncated: more than can be shown here")
+		text := "The log" + map[bool]string{true: ", truncated"}[len(cut) < len(log)] + ":\n\n" + quote.Fence(cut)
+		out.Text = &text
+	}
+	out.Annotations = annotations
+	return out
+}
+
+func (r *Reporter) summary(res Result, note string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s\n\n", quote.Code(r.o.Redact(res.Run)), quote.Text(r.o.Redact(res.Summary)))
+	facts := []string{"conclusion " + string(res.Conclusion)}
+	if res.Duration > 0 {
+		facts = append(facts, "took "+res.Duration.Round(10*time.Millisecond).String())
+	}
+	if res.Dir != "" {
+		facts = append(facts, "in "+quote.Code(res.Dir))
+	}
+	if n := len(res.Annotations); n > 0 {
+		facts = append(facts, fmt.Sprintf("%d annotations", n))
+	}
+	fmt.Fprintf(&b, "%s\n", strings.Join(facts, " · "))
+	if res.Omitted > 0 {
+		fmt.Fprintf(&b, "\n%d annotations more were found and are left out; the log has them.\n", res.Omitted)
+	}
+	if note != "" {
+		fmt.Fprintf(&b, "\n%s\n", note)
+	}
+	if res.Excerpt != "" {
+		fmt.Fprintf(&b, "\nWhere it failed:\n\n%s\n", quote.Fence(quote.Cut(r.o.Redact(res.Excerpt), 2*excerptMax, "\n…")))
+	}
+	return b.String()
+}
