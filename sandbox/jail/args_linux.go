@@ -1,0 +1,133 @@
+package jail
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// bwrapArgs are the arguments of bubblewrap but for the descriptors that are added at the start. Sources of mounts are taken
+// from staged: paths at which the user that the tree runs as can reach them. Files says what to write where.
+//
+// They are passed by a descriptor (--args), so that /proc/*/cmdline shows neither paths of the host nor the environment.
+func bwrapArgs(s Spec, l Limits, uid int, staged []Mount, w without) (args []string, files map[string]string, err error) {
+	add := func(more ...string) { args = append(args, more...) }
+	tmpfs := func(size int64, at string) { add("--size", strconv.FormatInt(size, 10), "--tmpfs", at) }
+	hostname := cmp.Or(s.Hostname, "sandbox")
+
+	add("--unshare-user")
+	if !w.namespaces {
+		add("--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup", "--hostname", hostname)
+	}
+	if !w.userns {
+		add("--disable-userns")
+	}
+	if !w.caps {
+		add("--cap-drop", "ALL")
+	}
+	if !w.parent {
+		add("--die-with-parent")
+	}
+	if !w.session {
+		add("--new-session")
+	}
+	system, err := systemArgs(s.System)
+	if err != nil {
+		return nil, nil, err
+	}
+	add(system...)
+	add("--proc", "/proc")
+	for _, p := range hidden {
+		if info, err := os.Lstat(p); err == nil && info.IsDir() {
+			tmpfs(4096, p)
+			add("--remount-ro", p)
+		} else if err == nil {
+			add("--ro-bind", "/dev/null", p)
+		}
+	}
+	if !w.init {
+		tmpfs(4096, "/proc/1")
+		add("--remount-ro", "/proc/1")
+	}
+	// The /dev that bubblewrap makes is a tmpfs without a size, as is the root: both become read-only.
+	add("--dev", "/dev")
+	tmpfs(min(l.Tmp, 64<<20), "/dev/shm")
+	add("--remount-ro", "/dev")
+	tmpfs(l.Tmp, "/tmp")
+	add("--chmod", "1777", "/tmp", "--dir", "/var", "--symlink", "../tmp", "/var/tmp")
+	tmpfs(4<<20, "/run")
+	if s.Home == "" {
+		tmpfs(l.Tmp, HomeDir)
+	}
+	for _, m := range staged {
+		if m.Writable {
+			add("--bind", m.Host, m.Inside)
+		} else {
+			add("--ro-bind", m.Host, m.Inside)
+		}
+	}
+	if !w.readOnly {
+		add("--remount-ro", "/")
+	}
+	dir := cmp.Or(s.Dir, "/")
+	if s.Dir == "" && s.Workspace != "" {
+		dir = WorkspaceDir
+	}
+	add("--chdir", dir)
+	for _, kv := range environment(s.Env) {
+		name, value, _ := strings.Cut(kv, "=")
+		add("--setenv", name, value)
+	}
+	return args, written(uid, hostname), nil
+}
+
+func environment(own []string) []string {
+	return append([]string{"HOME=" + HomeDir, "PATH=" + Path, "USER=agent", "LOGNAME=agent", "LANG=C.UTF-8"}, own...)
+}
+
+// mounts are all mounts of a spec in order, Workspace and Home among them.
+func (s Spec) mounts() []Mount {
+	var out []Mount
+	if s.Home != "" {
+		out = append(out, Mount{s.Home, HomeDir, true})
+	}
+	if s.Workspace != "" {
+		out = append(out, Mount{s.Workspace, WorkspaceDir, true})
+	}
+	return append(out, s.Mounts...)
+}
+
+// check refuses what bubblewrap would not understand as it was meant.
+func (s Spec) check() error {
+	if len(s.Argv) == 0 || s.Argv[0] == "" {
+		return errors.New("no command")
+	}
+	if s.Listen != nil {
+		return errors.New("listen: not supported yet: nothing inside can reach a network")
+	}
+	if strings.Trim(s.Name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") != "" {
+		return fmt.Errorf("name %q: only letters, digits and ._- can be part of it", s.Name)
+	}
+	for _, m := range s.mounts() {
+		if !path.IsAbs(m.Host) || !path.IsAbs(m.Inside) || path.Clean(m.Inside) == "/" {
+			return fmt.Errorf("mount %s at %s: both have to be absolute paths, and the root is not one", m.Host, m.Inside)
+		}
+	}
+	words := slices.Concat(s.Argv, s.Env, []string{s.Dir, s.Hostname})
+	for _, kv := range s.Env {
+		if name, _, ok := strings.Cut(kv, "="); !ok || name == "" {
+			return fmt.Errorf("environment %q: not NAME=value", name) // without the value, which may be a secret
+		}
+	}
+	for _, word := range words {
+		if strings.ContainsRune(word, 0) {
+			return fmt.Errorf("argument %q: contains a NUL", word)
+		}
+	}
+	return nil
+}

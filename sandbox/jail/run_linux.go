@@ -1,0 +1,271 @@
+package jail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Run runs a command and returns after the last process of its tree is dead, also when the context ends. The error says
+// that nothing was run: it wraps ErrUnavailable, is a *NotStarted, or names what is wrong with the spec. A command that ended
+// badly is a Result.
+func Run(ctx context.Context, s Spec, std Stdio) (Result, error) { return run(ctx, s, std, without{}) }
+
+func run(ctx context.Context, s Spec, std Stdio, w without) (Result, error) {
+	if err := s.check(); err != nil {
+		return Result{Reason: FailedToStart}, err
+	}
+	r := &runner{limits: s.Limits.withDefaults(), over: make(chan struct{}), result: Result{Started: time.Now()}}
+	uid := identity(s.UID)
+	streams, files, err := r.streams(std, uid)
+	if err != nil {
+		return Result{Reason: FailedToStart}, err
+	}
+	t, err := start(s, r.limits, uid, files, w)
+	for _, f := range files {
+		_ = f.Close()
+	}
+	if err != nil {
+		streams.abandon()
+		return Result{Reason: FailedToStart}, err
+	}
+	stop := context.AfterFunc(ctx, func() { r.end(Cancelled, "") })
+	defer stop()
+	return r.supervise(s, t, streams, w)
+}
+
+// runner follows one tree from its start to its end.
+type runner struct {
+	limits Limits
+
+	once   sync.Once
+	over   chan struct{} // closed when the tree has to be ended, for reason
+	reason Reason
+
+	result Result
+}
+
+// end asks for the end of the tree. The first reason counts.
+func (r *runner) end(reason Reason, evidence string) {
+	r.once.Do(func() {
+		r.reason = reason
+		if evidence != "" {
+			r.result.Observations = append(r.result.Observations, Observation{"res." + string(reason), evidence})
+		}
+		close(r.over)
+	})
+}
+
+// supervise lets the held command begin under its limits, and sees it to its end.
+func (r *runner) supervise(s Spec, t *tree, streams *streams, w without) (Result, error) {
+	g := &group{}
+	err := t.identify()
+	if err == nil && !w.cgroup {
+		g = newGroup(s.Name, r.limits)
+		err = g.add(t.monitor.Pid, t.init)
+	}
+	if err == nil && !w.rlimits {
+		err = setLimits(r.limits, identity(s.UID), g.memory != "", t.monitor.Pid, t.init)
+	}
+	var watching sync.WaitGroup
+	finished := make(chan struct{})
+	if err == nil {
+		if !w.watch {
+			watch := newWatch(s, r.limits, g.memory != "", t.init)
+			watching.Go(func() { watch.loop(finished, r.end) })
+		}
+		t.release()
+	} else {
+		t.kill()
+	}
+	r.wait(t)
+	gone := t.gone()
+	close(finished)
+	watching.Wait()
+	code := t.exitCode()
+	_ = t.statusF.Close()
+	message := streams.finish(code != nil)
+	r.once.Do(func() {}) // from here on nobody changes the reason
+	r.judge(code, g, streams)
+	if leftErr := errors.Join(gone, g.remove()); leftErr != nil {
+		r.note("proc.survivor", leftErr.Error())
+	}
+	if err != nil || code == nil && r.reason == "" {
+		return r.result, notStarted(err, message, s.Argv[0])
+	}
+	return r.result, nil
+}
+
+func (r *runner) note(kind, evidence string) {
+	r.result.Observations = append(r.result.Observations, Observation{kind, evidence})
+}
+
+// wait returns when the monitor has ended, and ends the tree when it is time.
+func (r *runner) wait(t *tree) {
+	wall := time.NewTimer(r.limits.Wall)
+	defer wall.Stop()
+	select {
+	case <-t.ended:
+		return
+	case <-wall.C:
+		r.end(TimedOut, "")
+	case <-r.over:
+	}
+	t.kill()
+	// The monitor ends when its child has; where it does not (it was stopped), it goes too.
+	patience := time.NewTimer(2 * time.Second)
+	defer patience.Stop()
+	select {
+	case <-t.ended:
+	case <-patience.C:
+		_ = t.monitor.Kill()
+		<-t.ended
+	}
+}
+
+// judge turns what is known at the end into the result.
+func (r *runner) judge(code *int, g *group, streams *streams) {
+	res := &r.result
+	res.Ended = time.Now()
+	res.OutputBytes, res.Truncated = streams.total.Load(), streams.cut.Load()
+	if n := g.oomKills(); n > 0 {
+		r.note("res.memory", fmt.Sprintf("the kernel ended %d processes at the limit of %d bytes", n, r.limits.Memory))
+	}
+	if n := g.forksRefused(); n > 0 {
+		r.note("res.pids", fmt.Sprintf("%d times no process could be made at the limit of %d", n, r.limits.Procs))
+	}
+	switch {
+	case r.reason != "":
+		res.Reason, res.Code = r.reason, -1
+	case code == nil:
+		res.Reason, res.Code = FailedToStart, -1
+	case *code > 128 && *code <= 128+64:
+		res.Reason, res.Code, res.Signal = Signaled, *code, syscall.Signal(*code-128).String()
+		if *code == 128+int(unix.SIGKILL) && g.oomKills() > 0 {
+			res.Reason = OutOfMemory
+		}
+		if *code == 128+int(unix.SIGSYS) {
+			r.note("sys.killed", "a system call of a foreign architecture")
+		}
+	default:
+		res.Reason, res.Code = Exited, *code
+	}
+}
+
+// notStarted makes an error of what bubblewrap said.
+func notStarted(err error, message, command string) error {
+	message = strings.TrimSpace(strings.TrimPrefix(message, "bwrap: "))
+	if rest, ok := strings.CutPrefix(message, "execvp "); ok {
+		code := 126
+		if strings.HasSuffix(rest, syscall.ENOENT.Error()) || strings.HasSuffix(rest, "No such file or directory") {
+			code = 127
+		}
+		return &NotStarted{code, rest}
+	}
+	if strings.HasPrefix(message, "Can't chdir") {
+		return &NotStarted{126, message}
+	}
+	if message == "" && err == nil {
+		return fmt.Errorf("%s: bubblewrap ended without a word", command)
+	}
+	if message == "" {
+		return err
+	}
+	return fmt.Errorf("%w: bubblewrap: %s", ErrUnavailable, message)
+}
+
+// identity is who the tree runs as.
+func identity(uid int) int {
+	if os.Geteuid() != 0 {
+		return os.Geteuid()
+	}
+	if uid <= 0 {
+		return DefaultUID
+	}
+	return uid
+}
+
+// gidOf is the group that goes with a user of the tree.
+func gidOf(uid int) int {
+	if os.Geteuid() != 0 {
+		return os.Getegid()
+	}
+	return uid
+}
+
+// setLimits gives processes their resource limits before they make others. Memory is by process here and of use only where
+// no control group counts all of them.
+func setLimits(l Limits, uid int, counted bool, pids ...int) error {
+	both := func(v uint64) unix.Rlimit { return unix.Rlimit{Cur: v, Max: v} }
+	limits := map[int]unix.Rlimit{
+		unix.RLIMIT_NPROC: both(uint64(l.Procs)),
+		unix.RLIMIT_FSIZE: both(uint64(l.FileSize)),
+		// 1 and not 0: a core is then not even piped to a program of the host (core(5); fs/coredump.c).
+		unix.RLIMIT_CORE: both(1),
+	}
+	if !counted {
+		// Data that a process may write to: what is only reserved, as language runtimes do by the gigabyte, is free.
+		limits[unix.RLIMIT_DATA] = both(uint64(2 * l.Memory))
+	}
+	return as(uid, func() error { return prlimit(limits, pids) })
+}
+
+func prlimit(limits map[int]unix.Rlimit, pids []int) error {
+	for _, pid := range pids {
+		for which, limit := range limits {
+			var old unix.Rlimit
+			if err := unix.Prlimit(pid, which, nil, &old); err != nil {
+				return fmt.Errorf("resource limits: %w", err)
+			}
+			limit.Max = min(limit.Max, old.Max)
+			limit.Cur = min(limit.Cur, limit.Max)
+			if err := unix.Prlimit(pid, which, &limit, nil); err != nil {
+				return fmt.Errorf("resource limits: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// as does something with the identity of the tree. Root in a container often lacks CAP_SYS_RESOURCE, without which it may
+// not limit the processes of another user; that user itself may. The thread that took the identity ends with it.
+func as(uid int, do func() error) error {
+	if os.Geteuid() != 0 {
+		return do()
+	}
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		id, group := uintptr(uid), uintptr(gidOf(uid))
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESGID, group, group, group); errno != 0 {
+			done <- fmt.Errorf("group of the tree: %w", errno)
+			return
+		}
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, id, id, id); errno != 0 {
+			done <- fmt.Errorf("user of the tree: %w", errno)
+			return
+		}
+		done <- do()
+	}()
+	return <-done
+}
+
+// writable are the host directories that a spec lets the tree write.
+func (s Spec) writable() []string {
+	var out []string
+	for _, m := range s.mounts() {
+		if info, err := os.Lstat(m.Host); m.Writable && err == nil && info.IsDir() && !slices.Contains(out, m.Host) {
+			out = append(out, m.Host)
+		}
+	}
+	return out
+}

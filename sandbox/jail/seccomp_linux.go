@@ -1,0 +1,155 @@
+package jail
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sync"
+
+	seccomp "github.com/elastic/go-seccomp-bpf"
+	"github.com/elastic/go-seccomp-bpf/arch"
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+)
+
+// newNamespaces are the flags of clone(2) and unshare(2) that make namespaces. A user namespace gives its maker every
+// capability over what it makes next, mounts among it.
+const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
+	unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
+
+// denied are refused with EPERM, whatever the arguments.
+var denied = []string{
+	// Large interfaces of the kernel which have been ways out, and which no build needs.
+	"bpf", "perf_event_open", "userfaultfd", "io_uring_setup", "io_uring_enter", "io_uring_register",
+	"keyctl", "add_key", "request_key", "memfd_secret", "fanotify_init", "lookup_dcookie", "modify_ldt", "vmsplice",
+	// Other processes. The first process of the namespace is bubblewrap's: who writes its memory lives on without us.
+	// The price: debuggers and leak sanitizers do not work inside.
+	"ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "pidfd_getfd", "kcmp", "move_pages", "migrate_pages",
+	// Mounts and roots.
+	"mount", "umount2", "pivot_root", "chroot", "move_mount", "open_tree", "open_tree_attr", "fsopen", "fsconfig", "fsmount",
+	"fspick", "mount_setattr", "name_to_handle_at", "open_by_handle_at", "setns", "quotactl", "quotactl_fd",
+	// The machine. The kernel asks for capabilities for these; so do we.
+	"init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load", "reboot", "swapon", "swapoff", "acct",
+	"syslog", "settimeofday", "clock_settime", "clock_adjtime", "adjtimex", "sethostname", "setdomainname", "iopl", "ioperm", "vhangup",
+}
+
+// families of sockets that stay: local ones (half of all language runtimes need socketpair and sockets in /tmp; those of
+// the host are in another network namespace or below a path that is not mounted), the two internets, and netlink to
+// the own namespace. AF_VSOCK, for one, knows no namespace and leads to whatever runs the virtual machine.
+var families = []uint64{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK}
+
+func policy() (*seccomp.Policy, error) {
+	info, err := arch.GetInfo("")
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, name := range denied {
+		if _, ok := info.SyscallNames[name]; ok { // not every architecture has all of them
+			names = append(names, name)
+		}
+	}
+	on := func(name string, cs ...seccomp.Condition) seccomp.NameWithConditions {
+		return seccomp.NameWithConditions{Name: name, Conditions: cs}
+	}
+	when := func(argument uint32, op seccomp.Operation, value uint64) seccomp.Condition {
+		return seccomp.Condition{Argument: argument, Operation: op, Value: value}
+	}
+	var socket []seccomp.Condition
+	for _, family := range families {
+		socket = append(socket, when(0, seccomp.NotEqual, family))
+	}
+	conditional := []seccomp.NameWithConditions{
+		on("socket", socket...),
+		on("socket", when(0, seccomp.Equal, unix.AF_NETLINK), when(2, seccomp.NotEqual, unix.NETLINK_ROUTE)),
+		on("clone", when(0, seccomp.BitsSet, newNamespaces)),
+		on("unshare", when(0, seccomp.BitsSet, newNamespaces|unix.CLONE_NEWTIME)),
+	}
+	return &seccomp.Policy{
+		DefaultAction: seccomp.ActionAllow,
+		Syscalls: []seccomp.SyscallGroup{
+			// Its flags are in memory, where a filter cannot look: libraries fall back to clone.
+			{Action: seccomp.ActionErrno | seccomp.Action(unix.ENOSYS), Names: []string{"clone3"}},
+			// A gigabyte a millisecond, faster than anything can watch; programs fall back to writing.
+			{Action: seccomp.ActionErrno | seccomp.Action(unix.EOPNOTSUPP), Names: []string{"fallocate"}},
+			{Action: seccomp.ActionErrno, Names: names, NamesWithCondtions: conditional},
+		},
+	}, nil
+}
+
+// ioctls are refused on every descriptor: key strokes into a terminal, which need only the low 32 bits of the argument.
+// The kernel looks at no more of it; a comparison of all 64 bits could be passed by setting one above.
+var ioctls = []uint32{unix.TIOCSTI, unix.TIOCLINUX, unix.TIOCSETD}
+
+// guard stands in front of the filter. The library lets a foreign architecture fall through to the default action, which
+// here is to allow: int 0x80 would reach every system call by its 32-bit number, and so would the x32 numbers.
+func guard(info *arch.Info) []bpf.Instruction {
+	out := []bpf.Instruction{
+		bpf.LoadAbsolute{Off: 4, Size: 4}, // seccomp_data.arch
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: uint32(info.ID), SkipTrue: 1},
+		bpf.RetConstant{Val: uint32(seccomp.ActionKillProcess)},
+	}
+	if info.ID == arch.X86_64.ID {
+		out = append(out,
+			bpf.LoadAbsolute{Off: 0, Size: 4}, // seccomp_data.nr
+			bpf.JumpIf{Cond: bpf.JumpGreaterOrEqual, Val: uint32(arch.X32.SeccompMask), SkipFalse: 1},
+			bpf.RetConstant{Val: uint32(seccomp.ActionKillProcess)})
+	}
+	return out
+}
+
+func denyIoctls(info *arch.Info) []bpf.Instruction {
+	skip := uint8(2*len(ioctls) + 1)
+	out := []bpf.Instruction{
+		bpf.LoadAbsolute{Off: 0, Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(info.SyscallNames["ioctl"]), SkipTrue: skip},
+		bpf.LoadAbsolute{Off: lowWord(1), Size: 4},
+	}
+	for _, request := range ioctls {
+		out = append(out,
+			bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: request, SkipTrue: 1},
+			bpf.RetConstant{Val: uint32(seccomp.ActionErrno) | uint32(unix.EPERM)})
+	}
+	return out
+}
+
+// lowWord is where seccomp_data has the low 32 bits of an argument.
+func lowWord(argument uint32) uint32 {
+	at := 16 + 8*argument
+	if binary.NativeEndian.Uint16([]byte{0, 1}) == 1 {
+		at += 4
+	}
+	return at
+}
+
+// filter is the program for bwrap --seccomp: an array of struct sock_filter. It is the same for every run.
+var filter = sync.OnceValues(func() ([]byte, error) { return assemble(without{}) })
+
+func assemble(w without) ([]byte, error) {
+	info, err := arch.GetInfo("")
+	if err != nil {
+		return nil, fmt.Errorf("seccomp filter: %w", err)
+	}
+	p, err := policy()
+	if err != nil {
+		return nil, fmt.Errorf("seccomp filter: %w", err)
+	}
+	rest, err := p.Assemble()
+	if err != nil {
+		return nil, fmt.Errorf("seccomp filter: %w", err)
+	}
+	var program []bpf.Instruction
+	if !w.guard {
+		program = append(append(program, guard(info)...), denyIoctls(info)...)
+	}
+	raw, err := bpf.Assemble(append(program, rest...))
+	if err != nil {
+		return nil, fmt.Errorf("seccomp filter: %w", err)
+	}
+	var out []byte
+	for _, i := range raw {
+		out = binary.NativeEndian.AppendUint16(out, i.Op)
+		out = append(out, i.Jt, i.Jf)
+		out = binary.NativeEndian.AppendUint32(out, i.K)
+	}
+	return out, nil
+}

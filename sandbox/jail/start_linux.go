@@ -1,0 +1,345 @@
+package jail
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// tree is a started process tree: bubblewrap, which watches from outside, and the first process of the pid namespace.
+// Until release it waits before the command.
+type tree struct {
+	monitor *os.Process
+	init    int      // pid of the first process inside, as the host sees it
+	pidfd   int      // of init: -1 until it is known
+	hold    *os.File // bubblewrap reads from it before it goes on
+	status  *json.Decoder
+	statusF *os.File
+	ended   chan struct{} // closed when the monitor was waited for
+}
+
+// status is what bubblewrap writes to --json-status-fd.
+type status struct {
+	ChildPID *int   `json:"child-pid"`
+	PIDNS    uint64 `json:"pid-namespace"`
+	ExitCode *int   `json:"exit-code"`
+}
+
+// start begins bubblewrap with the three standard streams given and returns once it has said who runs inside.
+func start(s Spec, l Limits, uid int, stdio [3]*os.File, w without) (*tree, error) {
+	bwrap, err := exec.LookPath("bwrap")
+	if err != nil {
+		return nil, fmt.Errorf("%w: bubblewrap (bwrap) is not installed", ErrUnavailable)
+	}
+	var files closers
+	defer files.close()
+	statusR, statusW, err := files.pipe()
+	if err != nil {
+		return nil, err
+	}
+	holdR, holdW, err := files.pipe()
+	if err != nil {
+		return nil, err
+	}
+	inherit := []*os.File{stdio[0], stdio[1], stdio[2], statusW, holdR}
+	fds := []string{"--json-status-fd", "3", "--block-fd", "4"}
+	give := func(option string, content []byte, more ...string) error {
+		f, err := files.memory(option, content)
+		if err != nil {
+			return err
+		}
+		if option == "--file" {
+			fds = append(fds, "--perms", "0644")
+		}
+		fds = append(append(fds, option, strconv.Itoa(len(inherit))), more...)
+		inherit = append(inherit, f)
+		return nil
+	}
+	if !w.seccomp {
+		program, err := filter()
+		if w.guard {
+			program, err = assemble(w)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := give("--seccomp", program); err != nil {
+			return nil, err
+		}
+	}
+	t := &tree{pidfd: -1, ended: make(chan struct{}), hold: holdW, statusF: statusR, status: json.NewDecoder(statusR)}
+	begun := make(chan error)
+	go t.live(begun, func() (*os.Process, error) {
+		staged, err := stage(s.mounts(), uid)
+		if err != nil {
+			return nil, err
+		}
+		args, contents, err := bwrapArgs(s, l, uid, staged, w)
+		if err != nil {
+			return nil, err
+		}
+		for path, content := range contents {
+			// In front: the root is read-only at the end of the list.
+			if err := give("--file", []byte(content), path); err != nil {
+				return nil, err
+			}
+		}
+		list := strings.Join(append(fds, args...), "\x00") + "\x00"
+		f, err := files.memory("args", []byte(list))
+		if err != nil {
+			return nil, err
+		}
+		argv := append([]string{"bwrap", "--args", strconv.Itoa(len(inherit)), "--"}, s.Argv...)
+		inherit = append(inherit, f)
+		return execute(bwrap, argv, inherit, uid, w)
+	})
+	if err := <-begun; err != nil {
+		return nil, err
+	}
+	files.keep(statusR, holdW)
+	return t, nil
+}
+
+// live starts bubblewrap and waits for its end, on a thread of its own: the kernel kills bubblewrap when the thread that
+// started it ends (PR_SET_PDEATHSIG), and on this thread alone the umask and the mounts are other ones. It is never
+// unlocked, so the thread ends with the tree.
+func (t *tree) live(begun chan<- error, begin func() (*os.Process, error)) {
+	defer close(t.ended)
+	runtime.LockOSThread()
+	if err := unix.Unshare(unix.CLONE_FS); err != nil {
+		begun <- fmt.Errorf("own umask: %w", err)
+		return
+	}
+	unix.Umask(0o022)
+	p, err := begin()
+	t.monitor = p
+	begun <- err
+	if err == nil {
+		_, _ = p.Wait() // how it ended is in the status that it wrote
+	}
+}
+
+func execute(bwrap string, argv []string, inherit []*os.File, uid int, w without) (*os.Process, error) {
+	attr := &os.ProcAttr{
+		Dir:   "/",
+		Env:   []string{}, // not nil, which would be ours: the first process inside shows it as /proc/1/environ
+		Files: inherit,
+		Sys:   &syscall.SysProcAttr{Setsid: !w.session},
+	}
+	if w.environment {
+		attr.Env = nil
+	}
+	if !w.parent {
+		attr.Sys.Pdeathsig = syscall.SIGKILL
+	}
+	if os.Geteuid() == 0 && !w.uid {
+		attr.Sys.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gidOf(uid))}
+	}
+	if !w.closeFDs {
+		// What we inherited without close-on-exec would be inherited again; bubblewrap closes nothing.
+		if err := unix.CloseRange(3, ^uint(0)>>32, unix.CLOSE_RANGE_CLOEXEC); err != nil && !errors.Is(err, unix.ENOSYS) {
+			return nil, fmt.Errorf("close descriptors: %w", err)
+		}
+	}
+	p, err := os.StartProcess(bwrap, argv, attr)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return p, nil
+}
+
+// stage makes the sources of mounts reachable for the user that the tree runs as. An ordinary user reaches its own files.
+// Root's directories may be closed to it (that is how those of a run are kept from other users), and bubblewrap
+// resolves its sources as that user: so root binds them, in a mount namespace of this thread, below a directory that is open.
+func stage(mounts []Mount, uid int) ([]Mount, error) {
+	for _, m := range mounts {
+		info, err := os.Lstat(m.Host)
+		if err != nil {
+			return nil, fmt.Errorf("mount at %s: %w", m.Inside, err)
+		}
+		if !info.Mode().IsRegular() && !info.IsDir() {
+			return nil, fmt.Errorf("mount at %s: %s is neither a file nor a directory", m.Inside, m.Host)
+		}
+	}
+	if os.Geteuid() != 0 || len(mounts) == 0 {
+		return mounts, nil
+	}
+	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+		return nil, fmt.Errorf("%w: own mounts: %w", ErrUnavailable, err)
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return nil, fmt.Errorf("private mounts: %w", err)
+	}
+	sources := make([]int, len(mounts))
+	for i, m := range mounts {
+		fd, err := unix.Open(m.Host, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return nil, fmt.Errorf("mount at %s: %s: %w", m.Inside, m.Host, err)
+		}
+		defer unix.Close(fd)
+		sources[i] = fd
+	}
+	open, err := stagingDir()
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Mount, len(mounts))
+	for i, m := range mounts {
+		out[i] = Mount{filepath.Join(open, strconv.Itoa(i)), m.Inside, m.Writable}
+		if err := bindFD(sources[i], out[i].Host); err != nil {
+			return nil, fmt.Errorf("mount at %s: %s: %w", m.Inside, m.Host, err)
+		}
+	}
+	return out, nil
+}
+
+// stagingDir covers a directory that every Linux has and no toolchain needs. Only this thread and its children see it.
+func stagingDir() (string, error) {
+	var errs []error
+	for _, dir := range []string{"/mnt", "/media", "/srv"} {
+		err := unix.Mount("sandpiper", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "size=64k,mode=0755")
+		if err == nil {
+			return dir, nil
+		}
+		errs = append(errs, fmt.Errorf("%s: %w", dir, err))
+	}
+	return "", fmt.Errorf("%w: staging: %w", ErrUnavailable, errors.Join(errs...))
+}
+
+func bindFD(fd int, at string) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		if err := os.Mkdir(at, 0o755); err != nil {
+			return err
+		}
+	} else if err := os.WriteFile(at, nil, 0o644); err != nil {
+		return err
+	}
+	if err := unix.Mount("/proc/thread-self/fd/"+strconv.Itoa(fd), at, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		return err
+	}
+	return unix.Mount("", at, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_NOSUID|unix.MS_NODEV, "")
+}
+
+// identify reads who runs inside. It fails when bubblewrap could not set up the namespaces; its message is then on the
+// standard error of the command.
+func (t *tree) identify() error {
+	var st status
+	if err := t.status.Decode(&st); err != nil || st.ChildPID == nil {
+		return fmt.Errorf("bubblewrap told no process: %w", errors.Join(err, io.ErrUnexpectedEOF))
+	}
+	fd, err := unix.PidfdOpen(*st.ChildPID, 0)
+	if err != nil {
+		return fmt.Errorf("first process: %w", err)
+	}
+	t.init, t.pidfd = *st.ChildPID, fd
+	return nil
+}
+
+// release lets the command begin.
+func (t *tree) release() {
+	_, _ = t.hold.Write([]byte{1})
+	_ = t.hold.Close()
+}
+
+// exitCode is the status of the command, or nil when it was not executed or bubblewrap was killed. Call it once, at the
+// end: it waits until bubblewrap has closed its side.
+func (t *tree) exitCode() *int {
+	for {
+		var st status
+		if err := t.status.Decode(&st); err != nil {
+			return nil
+		}
+		if st.ExitCode != nil {
+			return st.ExitCode
+		}
+	}
+}
+
+// kill ends every process of the tree: the death of the first process of a pid namespace is that of all.
+func (t *tree) kill() {
+	if t.pidfd >= 0 {
+		_ = unix.PidfdSendSignal(t.pidfd, unix.SIGKILL, nil, 0)
+	} else {
+		_ = t.monitor.Kill()
+	}
+}
+
+// gone waits until the tree is dead. The monitor ends with the command; what the command left behind is killed then.
+// The descriptor of the first process becomes readable when it has ended, and the kernel lets it end only after every
+// other process of the namespace is dead and reaped.
+func (t *tree) gone() error {
+	<-t.ended
+	_ = t.hold.Close()
+	if t.pidfd < 0 {
+		return nil // bubblewrap made no namespace
+	}
+	t.kill()
+	for {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(t.pidfd), Events: unix.POLLIN}}, -1)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil || n != 1 {
+			return fmt.Errorf("wait for the first process: %w", err)
+		}
+		return unix.Close(t.pidfd)
+	}
+}
+
+// closers are files to close when their work is done.
+type closers struct{ files []*os.File }
+
+func (c *closers) pipe() (r, w *os.File, err error) {
+	r, w, err = os.Pipe()
+	if err == nil {
+		c.files = append(c.files, r, w)
+	}
+	return r, w, err
+}
+
+// memory is a file in memory that begins with content, read from the start.
+func (c *closers) memory(name string, content []byte) (*os.File, error) {
+	fd, err := unix.MemfdCreate(strings.Trim(name, "-"), unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("memory file: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), name)
+	c.files = append(c.files, f)
+	if _, err := io.Copy(f, bytes.NewReader(content)); err != nil {
+		return nil, fmt.Errorf("memory file: %w", err)
+	}
+	_, err = f.Seek(0, io.SeekStart)
+	return f, err
+}
+
+// keep takes files out of those to close.
+func (c *closers) keep(kept ...*os.File) {
+	var rest []*os.File
+	for _, f := range c.files {
+		if f != kept[0] && (len(kept) < 2 || f != kept[1]) {
+			rest = append(rest, f)
+		}
+	}
+	c.files = rest
+}
+
+func (c *closers) close() {
+	for _, f := range c.files {
+		_ = f.Close()
+	}
+}
