@@ -1,0 +1,60 @@
+# Everything that one does in this repository; `make help` lists it.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.ONESHELL:
+.DEFAULT_GOAL := help
+
+GO ?= go
+# How long one package's tests may take. They take a fraction of that on two cores; a hang should end before people do.
+TIMEOUT ?= 10m
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
+
+.PHONY: help
+help: ## show this
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
+
+.PHONY: demo
+demo: needs build ## watch an issue become a pull request, on a GitHub of its own; ARGS=--stay keeps it up
+	@./bin/sandpiper demo $(ARGS)
+
+.PHONY: test
+test: ## run all tests with the race detector
+	@.ci/needs git:git bwrap:bubblewrap cc:gcc cc:libc6-dev
+	$(GO) test -race -shuffle=on -timeout $(TIMEOUT) ./...
+
+.PHONY: check
+check: ## everything about the code that a machine can judge without running it
+	@echo "gofmt"
+	unformatted=$$(gofmt -l .)
+	if [ -n "$$unformatted" ]; then echo "not formatted:" $$unformatted; exit 1; fi
+	echo "go vet"
+	$(GO) vet ./...
+	echo "staticcheck"
+	$(GO) run $(STATICCHECK) ./...
+	echo "imports, sizes, comments"
+	$(GO) test -count=1 .
+	echo "go mod"
+	$(GO) mod verify
+	$(GO) mod tidy -diff
+	echo "govulncheck"
+	if ! out=$$($(GO) run $(GOVULNCHECK) ./... 2>&1); then
+		if grep -q 'fetching vulnerabilities' <<<"$$out"; then
+			echo "skipped: the database of vulnerabilities cannot be reached"
+		else
+			echo "$$out"; exit 1
+		fi
+	fi
+
+.PHONY: bench
+bench: ## run the benchmarks
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+.PHONY: build
+build: ## make bin/sandpiper, one static file
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/sandpiper ./cmd/sandpiper
+
+.PHONY: needs
+needs: ## install what the bot needs on this machine, if it is missing: git and bubblewrap
+	@.ci/needs git:git bwrap:bubblewrap
