@@ -1,0 +1,247 @@
+package promote
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/sandpiper-bot/sandpiper/sandbox"
+	"github.com/sandpiper-bot/sandpiper/sandbox/quote"
+)
+
+// bodyMax keeps below the 65,536 characters that GitHub takes; in bytes, which is never more.
+const bodyMax = 65_000
+
+// Marker is the hidden first line by which a pull request of ours is found again. Nothing that others write can make one:
+// their angle brackets are escaped.
+type Marker struct{ Mission, Run, Manifest string }
+
+var markerForm = regexp.MustCompile(`^<!-- sandpiper:mission ([a-z0-9-]+) run ([a-z0-9-]+) manifest (sha256:[0-9a-f]{64}) -->`)
+
+func (m Marker) String() string {
+	return fmt.Sprintf("<!-- sandpiper:mission %s run %s manifest %s -->", m.Mission, m.Run, m.Manifest)
+}
+
+// ParseMarker reads the marker of a pull request's body.
+func ParseMarker(body string) (Marker, bool) {
+	m := markerForm.FindStringSubmatch(strings.TrimLeft(body, " \r\n"))
+	if m == nil {
+		return Marker{}, false
+	}
+	return Marker{Mission: m[1], Run: m[2], Manifest: m[3]}, true
+}
+
+func (p *publication) marker() Marker {
+	return Marker{Mission: p.req.Mission, Run: string(p.req.Run), Manifest: p.result.Manifest.Digest()}
+}
+
+// body is what a reviewer reads. The lists in it are shortened, and say so, until all of it fits.
+func (p *publication) body() string {
+	for rows := 200; ; rows /= 2 {
+		w := page{redact: p.Redact, rows: rows}
+		fmt.Fprintf(&w.b, "%s\n", p.marker())
+		p.asked(&w)
+		p.changed(&w)
+		p.checked(&w)
+		p.saw(&w)
+		p.provenance(&w)
+		p.goOn(&w)
+		if s := p.Redact(w.b.String()); len(s) <= bodyMax || rows == 0 {
+			return quote.Cut(s, bodyMax, "\n\n_truncated: more than GitHub takes_\n")
+		}
+	}
+}
+
+// page collects Markdown. Whatever others wrote goes through text or cell; both redact first.
+type page struct {
+	b      strings.Builder
+	redact func(string) string
+	rows   int // of each list
+}
+
+func (w *page) printf(format string, args ...any) { fmt.Fprintf(&w.b, format, args...) }
+
+func (w *page) text(s string) string { return quote.Text(quote.Cut(w.redact(s), 1000, "…")) }
+
+func (w *page) cell(s string) string { return quote.Cell(quote.Cut(w.redact(s), 300, "…")) }
+
+// more says how much of a list is not shown.
+func (w *page) more(all int, what string) {
+	if all > w.rows {
+		w.printf("\n_truncated: %d more %s; the manifest has them all_\n", all-w.rows, what)
+	}
+}
+
+func (p *publication) asked(w *page) {
+	r := p.req
+	if r.Issue > 0 {
+		w.printf("Closes #%d\n", r.Issue)
+	}
+	w.printf("\n### What was asked\n\n")
+	w.printf("%s", w.text(r.Title))
+	if r.Issue > 0 {
+		w.printf(" (issue #%d)", r.Issue)
+	}
+	if r.Requester.Login != "" {
+		w.printf(", requested by %s", w.cell(r.Requester.Login))
+	}
+	w.printf(".\n")
+	if r.Draft && r.DraftReason != "" {
+		w.printf("\n**This is a draft:** %s\n", w.text(r.DraftReason))
+	}
+	for _, note := range p.result.Notes {
+		w.printf("\n> %s\n", w.text(note))
+	}
+}
+
+func (p *publication) changed(w *page) {
+	m := p.result.Manifest
+	added, removed := 0, 0
+	for _, c := range m.Changes {
+		added, removed = added+max(c.Added, 0), removed+max(c.Removed, 0)
+	}
+	w.printf("\n### What changed\n\n%s, +%d −%d lines.\n\n| file | change | mode | + | − |\n| --- | --- | --- | ---: | ---: |\n", plural(len(m.Changes), "file"), added, removed)
+	for i, c := range m.Changes {
+		if i == w.rows {
+			break
+		}
+		name := w.cell(c.Path)
+		if c.From != "" {
+			name = w.cell(c.From) + " → " + name
+		}
+		w.printf("| %s | %s | %s | %s | %s |\n", name, c.Kind, modes(c), count(c.Added), count(c.Removed))
+	}
+	w.more(len(m.Changes), "files")
+	if len(m.LeftOut) == 0 {
+		return
+	}
+	w.printf("\nChanged in the sandbox and left out of this pull request:\n\n")
+	for i, c := range m.LeftOut {
+		if i == w.rows {
+			break
+		}
+		w.printf("- %s (%s)\n", w.cell(c.Path), c.Kind)
+	}
+	w.more(len(m.LeftOut), "files left out")
+}
+
+// modes is the mode of a file, or both where it changed.
+func modes(c sandbox.Change) string {
+	if c.OldMode != "" && c.NewMode != "" && c.OldMode != c.NewMode {
+		return mode(c.OldMode) + " → " + mode(c.NewMode)
+	}
+	return mode(cmp.Or(c.NewMode, c.OldMode))
+}
+
+// mode is git's mode in words.
+func mode(m string) string {
+	switch m {
+	case "100644":
+		return "file"
+	case "100755":
+		return "executable"
+	case "120000":
+		return "symbolic link"
+	case "160000":
+		return "submodule"
+	}
+	return m
+}
+
+func count(n int) string {
+	if n < 0 {
+		return "binary"
+	}
+	return fmt.Sprint(n)
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func (p *publication) checked(w *page) {
+	w.printf("\n### How it was checked\n\n")
+	if len(p.req.Checks) == 0 {
+		w.printf("No check was run: none is configured and none was recognised.\n")
+		return
+	}
+	w.printf("On exactly this tree, in a sandbox of its own, by the repository's own commands.\n\n| check | result | required | took | |\n| --- | --- | --- | ---: | --- |\n")
+	for i, c := range p.req.Checks {
+		if i == w.rows {
+			break
+		}
+		says := w.text(c.Summary)
+		if c.Annotations > 0 {
+			says += " · " + plural(c.Annotations, "annotation")
+		}
+		if to := link("details", c.URL); to != "" {
+			says += " · " + to
+		}
+		w.printf("| %s | %s | %s | %v | %s |\n", w.cell(c.Name), w.text(strings.ReplaceAll(c.Conclusion, "_", " ")), yes(c.Required), c.Duration.Round(100*time.Millisecond), says)
+	}
+	w.more(len(p.req.Checks), "checks")
+}
+
+var inLink = strings.NewReplacer(">", "%3E", "<", "%3C", " ", "%20", "|", "%7C", "\\", "%5C")
+
+// link is a link to an address of our own making, or nothing when there is none.
+func link(words, url string) string {
+	if !strings.HasPrefix(url, "https://") && !strings.HasPrefix(url, "http://") {
+		return ""
+	}
+	return fmt.Sprintf("[%s](<%s>)", words, inLink.Replace(quote.Line(url)))
+}
+
+func yes(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+func (p *publication) saw(w *page) {
+	w.printf("\n### What the agent was given\n\nAgent: %s.\n\n", w.cell(p.req.Agent))
+	w.items(p.req.Given, "items")
+	w.printf("\nWithheld from it:\n\n")
+	w.items(p.req.Withheld, "items withheld")
+}
+
+func (w *page) items(list []Item, what string) {
+	if len(list) == 0 {
+		w.printf("- nothing\n")
+	}
+	for i, it := range list {
+		if i == w.rows {
+			break
+		}
+		w.printf("- %s", w.cell(it.What))
+		if it.Note != "" {
+			w.printf(": %s", w.text(it.Note))
+		}
+		w.printf("\n")
+	}
+	if len(list) > w.rows {
+		w.printf("- _truncated: %d more %s_\n", len(list)-w.rows, what)
+	}
+}
+
+func (p *publication) provenance(w *page) {
+	m := p.result.Manifest
+	w.printf("\n### Where it comes from\n\n| | |\n| --- | --- |\n| base | %s on %s |\n| tree | %s |\n| head | %s |\n| manifest | %s |\n| mission, run | %s, %s |\n",
+		w.cell(m.Base), w.cell(m.Branch), w.cell(m.Tree), w.cell(m.Head), w.cell(m.Digest()), w.cell(m.Mission), w.cell(string(m.Run)))
+	if to := link("the mission's page", p.req.MissionURL); to != "" {
+		w.printf("| more | %s |\n", to)
+	}
+}
+
+func (p *publication) goOn(w *page) {
+	w.printf("\n### How to go on\n\nReview it as you would a person's work, and merge or close it: Sandpiper does neither approve nor merge.\n")
+	if p.req.Issue > 0 {
+		w.printf("On issue #%d, people with write access can comment `/sandpiper retry` for another attempt, `/sandpiper discard` to drop it, or `/sandpiper help`.\n", p.req.Issue)
+	}
+}

@@ -1,0 +1,99 @@
+package promote
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/sandpiper-bot/sandpiper/sandbox"
+	"github.com/sandpiper-bot/sandpiper/sandbox/quote"
+)
+
+const (
+	subjectMax = 72 // what git log and GitHub show of a commit without cutting it
+	titleMax   = 200
+)
+
+// commitSpec is the commit of a request: by the bot, with the requester as co-author, and with trailers that lead back.
+func (r Request) commitSpec(redact func(string) string) sandbox.CommitSpec {
+	bot := sandbox.Signature{Name: oneLine(r.Bot.Login, redact), Email: noreply(r.Bot), When: r.When}
+	return sandbox.CommitSpec{Author: bot, Committer: bot, Message: CommitMessage(r, redact)}
+}
+
+// noreply is the address by which GitHub knows an account without showing its mail
+// (https://docs.github.com/account-and-profile/reference/email-addresses-reference).
+func noreply(p Person) string { return fmt.Sprintf("%d+%s@users.noreply.github.com", p.ID, p.Login) }
+
+var loginForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-_]*(\[bot\])?$`)
+
+// CommitMessage is subject, what it is, and trailers. The issue's title is the only text in it that a stranger wrote: it
+// loses what would mention, close or skip something. The closing keyword stands in the pull request alone, where people
+// see it before it works.
+func CommitMessage(r Request, redact func(string) string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n\n", title(r, subjectMax, redact))
+	where := oneLine(r.Owner+"/"+r.Repo, redact)
+	if r.Issue > 0 {
+		where = fmt.Sprintf("issue %d of %s", r.Issue, where)
+	}
+	by := ""
+	if loginForm.MatchString(r.Requester.Login) {
+		by = ", on request of " + r.Requester.Login
+	}
+	b.WriteString(wrap(fmt.Sprintf("Made by a coding agent in a sandbox for %s%s. The pull request says what it was given and how this was checked.", where, by), 72))
+	b.WriteString("\n\n")
+	if r.Issue > 0 {
+		fmt.Fprintf(&b, "Refs: #%d\n", r.Issue)
+	}
+	fmt.Fprintf(&b, "Sandpiper-Mission: %s\nSandpiper-Run: %s\n", oneLine(r.Mission, redact), oneLine(string(r.Run), redact))
+	if by != "" && r.Requester.ID > 0 {
+		fmt.Fprintf(&b, "Co-authored-by: %s <%s>\n", r.Requester.Login, noreply(r.Requester))
+	}
+	return b.String()
+}
+
+// fixups would make an interactive rebase of a person fold the commit away.
+var fixups = regexp.MustCompile(`(?i)^((fixup|squash|amend)!\s*)+`)
+
+// title is the issue's title as the subject of a commit or the title of a pull request.
+func title(r Request, limit int, redact func(string) string) string {
+	s := quote.Plain(redact(r.Title))
+	s = strings.TrimRight(strings.TrimSpace(fixups.ReplaceAllString(s, "")), ".")
+	if len(s) > limit {
+		s = quote.Cut(s, limit, "")
+		if at := strings.LastIndexByte(s[:len(s)-2], ' '); at > limit/2 {
+			s = s[:at]
+		}
+		s = quote.Cut(s, limit-len("…"), "") + "…"
+	}
+	switch {
+	case s != "":
+		return s
+	case r.Issue > 0:
+		return fmt.Sprintf("Work on issue %d", r.Issue)
+	}
+	return "Work of a coding agent"
+}
+
+func oneLine(s string, redact func(string) string) string {
+	return quote.Cut(quote.Plain(redact(s)), 500, "…")
+}
+
+func wrap(s string, width int) string {
+	var b strings.Builder
+	column := 0
+	for _, word := range strings.Fields(s) {
+		switch {
+		case column == 0:
+		case column+1+len(word) > width:
+			b.WriteByte('\n')
+			column = 0
+		default:
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(word)
+		column += len(word)
+	}
+	return b.String()
+}

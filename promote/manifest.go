@@ -1,0 +1,104 @@
+package promote
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/sandpiper-bot/sandpiper/sandbox"
+)
+
+// ManifestVersion is the version of the form that Canonical writes.
+const ManifestVersion = 1
+
+// Manifest says exactly what a promotion changed, so that anybody can hold the head commit against it.
+type Manifest struct {
+	Mission   string
+	Run       sandbox.ID
+	RepoID    int64
+	Issue     int
+	Requester Person
+	Agent     string
+	Branch    string // the base branch
+	Base      string // commit that the run started from
+	Tree      string
+	Head      string // commit that was pushed
+	Selection sandbox.Selection
+	Changes   []sandbox.Change // by path
+	LeftOut   []sandbox.Change // changed in the sandbox, not in Head
+	Checks    []Check          // only name, conclusion and whether it is required are part of the manifest
+}
+
+func (r Request) manifest(made sandbox.Promotion) Manifest {
+	return Manifest{
+		Mission: r.Mission, Run: r.Run, RepoID: r.RepoID, Issue: r.Issue, Requester: r.Requester, Agent: r.Agent, Branch: r.Base,
+		Base: made.Base, Tree: made.Tree, Head: made.Commit, Selection: r.Selection,
+		Changes: byPath(made.Changes), LeftOut: byPath(made.LeftOut), Checks: r.Checks,
+	}
+}
+
+func byPath(list []sandbox.Change) []sandbox.Change {
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b sandbox.Change) int { return cmp.Compare(a.Path, b.Path) })
+	return list
+}
+
+// Canonical is the manifest as JSON in the one form that its digest is of: RFC 8785, that is without white space and with
+// sorted keys. A path that is not UTF-8 has its bytes in base64 beside it, since JSON cannot hold them.
+func (m Manifest) Canonical() []byte {
+	checks := []any{}
+	for _, c := range m.Checks {
+		checks = append(checks, object{"name": c.Name, "conclusion": c.Conclusion, "required": c.Required})
+	}
+	var b bytes.Buffer
+	writeCanonical(&b, object{
+		"version": ManifestVersion, "mission": m.Mission, "run": string(m.Run), "repository": m.RepoID, "issue": m.Issue,
+		"requester": object{"login": m.Requester.Login, "id": m.Requester.ID}, "agent": m.Agent, "branch": m.Branch,
+		"base": m.Base, "tree": m.Tree, "head": m.Head,
+		"selection": object{"only": texts(m.Selection.Only), "drop": texts(m.Selection.Drop)},
+		"changes":   changes(byPath(m.Changes)), "left_out": changes(byPath(m.LeftOut)), "checks": checks,
+	})
+	return b.Bytes()
+}
+
+// Digest is "sha256:" and the hex digest of Canonical.
+func (m Manifest) Digest() string {
+	sum := sha256.Sum256(m.Canonical())
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+func changes(list []sandbox.Change) []any {
+	out := []any{}
+	for _, c := range list {
+		o := object{"path": c.Path, "kind": string(c.Kind), "size": c.Size, "added": c.Added, "removed": c.Removed}
+		for key, value := range map[string]string{
+			"old_mode": c.OldMode, "new_mode": c.NewMode, "old_id": c.OldID, "new_id": c.NewID, "from": c.From,
+			"path_base64": rawPath(c.Path), "from_base64": rawPath(c.From),
+		} {
+			if value != "" {
+				o[key] = value
+			}
+		}
+		out = append(out, o)
+	}
+	return out
+}
+
+func rawPath(p string) string {
+	if utf8.ValidString(p) {
+		return ""
+	}
+	return base64.StdEncoding.EncodeToString([]byte(p))
+}
+
+func texts(list []string) []any {
+	out := []any{}
+	for _, s := range list {
+		out = append(out, s)
+	}
+	return out
+}
