@@ -92,7 +92,7 @@ func New(c Config) (*App, error) {
 		log:      c.Log,
 		lanes:    make(map[int64]*lane),
 	}
-	a.app = a.client(0, &signed{next: jwt}, options{})
+	a.app = a.client(chain{sign: true})
 	a.tokens = newTokens(a, c.Redactor, c.Clock)
 	return a, nil
 }
@@ -106,8 +106,10 @@ func (a *App) Client(ctx context.Context, repo Repo, purpose Purpose) (*github.C
 	if _, err := a.tokens.get(ctx, repo, purpose); err != nil {
 		return nil, err
 	}
-	auth := &tokenAuth{next: a.exchange, tokens: a.tokens, repo: repo, purpose: purpose}
-	return a.client(repo.InstallationID, auth, options{pace: a.pace, etags: a.etags}), nil
+	token := func(next http.RoundTripper) http.RoundTripper {
+		return &live{next: next, tokens: a.tokens, repo: repo, purpose: purpose}
+	}
+	return a.client(chain{installation: repo.InstallationID, token: token, pace: a.pace, etags: a.etags}), nil
 }
 
 // GitCredentials give a live token each time that git asks, with at least ten minutes left.
@@ -156,10 +158,9 @@ func (a *App) Close(ctx context.Context) {
 }
 
 func (a *App) revoke(ctx context.Context, installation int64, token *token) {
-	client := a.client(installation, &fixedAuth{next: a.exchange, token: token.value}, options{})
 	// 401 and 404: it was dead already, or the server does not know how to revoke.
 	// https://github.com/actions/create-github-app-token/issues/72
-	if resp, err := client.Apps.RevokeInstallationToken(ctx); err != nil && !isStatus(resp, err, http.StatusUnauthorized, http.StatusNotFound, http.StatusNotImplemented) {
+	if resp, err := a.with(installation, token.value).Apps.RevokeInstallationToken(ctx); err != nil && !isStatus(resp, err, http.StatusUnauthorized, http.StatusNotFound, http.StatusNotImplemented) {
 		a.log.Warn("token is not revoked and lives until it expires", "installation", installation, "expires", token.expires, "error", err)
 	}
 }

@@ -1,6 +1,7 @@
 package installation
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -33,50 +34,61 @@ func (s *signed) RoundTrip(req *http.Request) (*http.Response, error) {
 	return answering(req)(s.next.RoundTrip(req.Clone(req.Context())))
 }
 
-// fixedAuth sends with one token.
-type fixedAuth struct {
+// bearer adds the token that the context carries. It stands behind the host lock.
+type bearer struct{ next http.RoundTripper }
+
+type tokenInContext struct{}
+
+func (b *bearer) RoundTrip(req *http.Request) (*http.Response, error) {
+	token, _ := req.Context().Value(tokenInContext{}).(redact.Secret)
+	with := req.Clone(req.Context())
+	with.Header.Set("Authorization", "Bearer "+token.Reveal())
+	return answering(req)(b.next.RoundTrip(with))
+}
+
+func withToken(req *http.Request, token redact.Secret) *http.Request {
+	return req.WithContext(context.WithValue(req.Context(), tokenInContext{}, token))
+}
+
+// fixed sends with one token.
+type fixed struct {
 	next  http.RoundTripper
 	token redact.Secret
 }
 
-func (f *fixedAuth) RoundTrip(req *http.Request) (*http.Response, error) {
-	return send(f.next, req, f.token)
+func (f *fixed) RoundTrip(req *http.Request) (*http.Response, error) {
+	return f.next.RoundTrip(withToken(req, f.token))
 }
 
-// tokenAuth sends with the live token of a repository and a purpose.
-type tokenAuth struct {
+// live sends with the live token of a repository and a purpose. It stands before the cap on concurrency: a mint tries its
+// token in the same lane, and would wait for ever behind the callers that wait for it.
+type live struct {
 	next    http.RoundTripper
 	tokens  *tokens
 	repo    Repo
 	purpose Purpose
 }
 
-func (t *tokenAuth) RoundTrip(req *http.Request) (*http.Response, error) {
-	token, err := t.tokens.get(req.Context(), t.repo, t.purpose)
+func (l *live) RoundTrip(req *http.Request) (*http.Response, error) {
+	token, err := l.tokens.get(req.Context(), l.repo, l.purpose)
 	if err != nil {
 		return nil, err
 	}
-	resp, err := send(t.next, req, token.value)
+	resp, err := l.next.RoundTrip(withToken(req, token.value))
 	if err != nil || resp.StatusCode != http.StatusUnauthorized {
 		return resp, err
 	}
 	// The token died before its time: revoked, or the server is stricter than its own expiry. Nothing was done with it,
 	// so the same request may go again, once.
-	t.tokens.drop(t.repo, t.purpose, token)
+	l.tokens.drop(l.repo, l.purpose, token)
 	again := rewound(req)
 	if again == nil {
 		return resp, nil
 	}
-	if token, err = t.tokens.get(req.Context(), t.repo, t.purpose); err != nil {
+	if token, err = l.tokens.get(req.Context(), l.repo, l.purpose); err != nil {
 		return nil, err
 	}
-	return send(t.next, again, token.value)
-}
-
-func send(next http.RoundTripper, req *http.Request, token redact.Secret) (*http.Response, error) {
-	with := req.Clone(req.Context())
-	with.Header.Set("Authorization", "Bearer "+token.Reveal())
-	return answering(req)(next.RoundTrip(with))
+	return l.next.RoundTrip(withToken(again, token.value))
 }
 
 // answering makes the answer point at the request without its credential: errors of go-github carry the answer around.

@@ -18,7 +18,7 @@ var settling = []time.Duration{100 * time.Millisecond, 400 * time.Millisecond, t
 
 // validate tries a token on its repository, and sees that the name still belongs to the repository.
 func (a *App) validate(ctx context.Context, repo Repo, purpose Purpose, t *token) error {
-	client := a.client(repo.InstallationID, &fixedAuth{next: a.exchange, token: t.value}, options{})
+	client := a.with(repo.InstallationID, t.value)
 	for attempt := 0; ; attempt++ {
 		found, resp, err := client.Repositories.Get(ctx, repo.Owner, repo.Name)
 		switch {

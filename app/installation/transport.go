@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/google/go-github/v60/github"
+
+	"github.com/sandpiper-bot/sandpiper/sandbox/redact"
 )
 
 const (
@@ -27,22 +29,32 @@ const (
 	maxRedirects = 5
 )
 
-type options struct {
-	pace  time.Duration
-	etags *etags // nil: none
+// chain is what differs between clients.
+type chain struct {
+	installation int64
+	sign         bool                                           // as the App
+	token        func(next http.RoundTripper) http.RoundTripper // or with a token
+	pace         time.Duration
+	etags        *etags // nil: none
 }
 
-// client puts the chain together. auth adds the credential and sends.
-func (a *App) client(installation int64, auth http.RoundTripper, o options) *github.Client {
-	lane := a.lane(installation)
-	var rt http.RoundTripper = &hostLock{next: auth, base: a.base}
-	rt = &logged{next: rt, log: a.log, installation: installation}
-	if o.etags != nil {
-		rt = &conditional{next: rt, etags: o.etags, installation: installation}
+func (a *App) client(c chain) *github.Client {
+	lane := a.lane(c.installation)
+	var rt http.RoundTripper = &bearer{next: a.exchange}
+	if c.sign {
+		rt = &signed{next: a.jwt}
+	}
+	rt = &hostLock{next: rt, base: a.base}
+	rt = &logged{next: rt, log: a.log, installation: c.installation}
+	if c.etags != nil {
+		rt = &conditional{next: rt, etags: c.etags, installation: c.installation}
 	}
 	rt = &capped{next: rt, lane: lane}
-	if o.pace > 0 {
-		rt = &paced{next: rt, lane: lane, pace: o.pace}
+	if c.token != nil {
+		rt = c.token(rt)
+	}
+	if c.pace > 0 {
+		rt = &paced{next: rt, lane: lane, pace: c.pace}
 	}
 	rt = &retried{next: rt}
 	rt = &limited{next: rt, lane: lane, log: a.log}
@@ -51,6 +63,13 @@ func (a *App) client(installation int64, auth http.RoundTripper, o options) *git
 	client := github.NewClient(&http.Client{Transport: rt, CheckRedirect: a.checkRedirect})
 	client.BaseURL, client.UploadURL, client.UserAgent = a.base, a.base, UserAgent
 	return client
+}
+
+// with is a client for one token, outside of the cache.
+func (a *App) with(installation int64, token redact.Secret) *github.Client {
+	return a.client(chain{installation: installation, token: func(next http.RoundTripper) http.RoundTripper {
+		return &fixed{next: next, token: token}
+	}})
 }
 
 func newTransport() http.RoundTripper {
