@@ -86,7 +86,7 @@ func stripInvisible(s string, t *tally) string {
 				end++
 			}
 			text := concat(runes[i:end])
-			if flag(runes, i, end) {
+			if flagOf(runes, i, end) {
 				b.WriteString(text)
 			} else {
 				t.add(kind, text, false)
@@ -191,9 +191,9 @@ func joinable(r rune) bool {
 		unicode.Oriya, unicode.Tamil, unicode.Telugu, unicode.Kannada, unicode.Malayalam, unicode.Sinhala, unicode.Khmer, unicode.Myanmar, unicode.Tibetan)
 }
 
-// flag says whether g[i:end] makes the black flag before it into one of the three flags that Unicode recommends to spell with
+// flagOf says whether g[i:end] makes the black flag before it into one of the three flags that Unicode recommends to spell with
 // tag characters (https://unicode.org/reports/tr51/, RGI emoji tag sequences).
-func flag(g []glyph, i, end int) bool {
+func flagOf(g []glyph, i, end int) bool {
 	if i == 0 || g[i-1].rune != 0x1F3F4 || end == i || g[end-1].rune != 0xE007F {
 		return false
 	}
