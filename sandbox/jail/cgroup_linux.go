@@ -47,7 +47,9 @@ func (g *group) try(h hierarchy, dir string, l Limits) bool {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return false
 	}
-	memory := h.has("memory") && writeFile(dir, h.pick("memory.max", "memory.limit_in_bytes"), l.Memory)
+	// A little less than the limit: who adds up the processes from outside counts what they share more than once.
+	most := before(l.Memory, 128<<20)
+	memory := h.has("memory") && writeFile(dir, h.pick("memory.max", "memory.limit_in_bytes"), most)
 	pids := h.has("pids") && writeFile(dir, "pids.max", int64(l.Procs))
 	lock, err := os.Open(dir)
 	if err == nil {
@@ -61,7 +63,7 @@ func (g *group) try(h hierarchy, dir string, l Limits) bool {
 	if memory {
 		g.memory = dir
 		// Without swap: what was swapped out would not be counted. Not every kernel has the file.
-		_ = writeFile(dir, h.pick("memory.swap.max", "memory.memsw.limit_in_bytes"), h.pickInt(0, l.Memory))
+		_ = writeFile(dir, h.pick("memory.swap.max", "memory.memsw.limit_in_bytes"), h.pickInt(0, most))
 	}
 	if pids {
 		g.pids = dir

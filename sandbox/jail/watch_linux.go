@@ -23,15 +23,13 @@ const (
 )
 
 // watch looks at what no limit of the kernel holds: the growth of directories on the host's disk and, where there is no
-// control group for it, the memory of all processes together. It ends the tree a little (a sixteenth, at most 64 MiB or
-// 1,000 files) before a limit, for it sees late.
+// control group for it, the memory of all processes together. It ends the tree a little before a limit, for it sees late.
 type watch struct {
-	limits   Limits
-	dirs     []string
-	base     Usage
-	measured bool // base is known
-	pidns    string
-	memory   bool // whether memory is to be watched
+	limits Limits
+	dirs   []string
+	base   Usage
+	pidns  string // as /proc/<pid>/ns/pid says it
+	memory bool   // whether memory is to be watched
 
 	grown    Usage // at the last walk
 	room     []unix.Statfs_t
@@ -40,11 +38,10 @@ type watch struct {
 }
 
 func newWatch(s Spec, l Limits, memoryCounted bool, init int) *watch {
-	w := &watch{limits: l, dirs: s.writable(), base: s.Used, measured: s.Used != Usage{}, memory: !memoryCounted}
+	w := &watch{limits: l, dirs: s.writable(), base: s.Used, memory: !memoryCounted}
 	w.pidns, _ = os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", init))
-	if !w.measured { // before the command begins
+	if w.base == (Usage{}) { // before the command begins
 		w.base, _ = Measure(w.dirs...)
-		w.measured = true
 	}
 	return w
 }
@@ -71,18 +68,11 @@ func (w *watch) loop(finished <-chan struct{}, end func(Reason, string)) {
 func (w *watch) look(now time.Time) (next time.Duration, reason Reason, evidence string) {
 	next = latest
 	if len(w.dirs) > 0 {
-		if w.mustWalk(now) {
-			w.walk(now)
+		left, reason, evidence := w.lookAtDisk(now)
+		if reason != "" {
+			return 0, reason, evidence
 		}
-		bytesLeft := before(w.limits.Disk, 64<<20) - w.grown.Bytes
-		filesLeft := before(int64(w.limits.Files), 1000) - int64(w.grown.Files)
-		switch {
-		case bytesLeft <= 0:
-			return 0, TooMuchDisk, fmt.Sprintf("%d bytes written to the disk, the limit is %d", w.grown.Bytes, w.limits.Disk)
-		case filesLeft <= 0:
-			return 0, TooManyFiles, fmt.Sprintf("%d files made, the limit is %d", w.grown.Files, w.limits.Files)
-		}
-		next = min(next, plan(bytesLeft, bytesPerSecond), plan(filesLeft, filesPerSecond))
+		next = min(next, plan(left.Bytes, bytesPerSecond), plan(int64(left.Files), filesPerSecond))
 	}
 	if w.memory {
 		used := w.memoryInUse()
@@ -95,6 +85,71 @@ func (w *watch) look(now time.Time) (next time.Duration, reason Reason, evidence
 	return next, "", ""
 }
 
+// lookAtDisk says how much may still be written.
+//
+// To walk a large tree takes tens of milliseconds, to ask the file systems how full they are takes microseconds, and
+// nothing grows without their getting fuller. So there is a walk when they got fuller by a good part of what is left (or,
+// for others may free something meanwhile, when some time has passed); and when they got fuller by all that is left, the
+// tree is paused for the walk, because it writes faster than one can count.
+func (w *watch) lookAtDisk(now time.Time) (left Usage, reason Reason, evidence string) {
+	rest := func() Usage {
+		return Usage{before(w.limits.Disk, 64<<20) - w.grown.Bytes, int(before(int64(w.limits.Files), 1000)) - w.grown.Files}
+	}
+	room := make([]unix.Statfs_t, len(w.dirs))
+	for i, dir := range w.dirs {
+		_ = unix.Statfs(dir, &room[i])
+	}
+	more := fuller(w.room, room)
+	left = rest()
+	if more.Bytes >= left.Bytes || more.Files >= left.Files {
+		w.signal(unix.SIGSTOP)
+		w.walk(now, room)
+		left = rest()
+		if left.Bytes > 0 && left.Files > 0 {
+			w.signal(unix.SIGCONT)
+		}
+	} else if more.Bytes > left.Bytes/4 || more.Files > left.Files/4 || now.Sub(w.walked) > max(time.Second, 20*w.walkTook) {
+		w.walk(now, room)
+		left = rest()
+	} else {
+		left.Bytes, left.Files = left.Bytes-more.Bytes, left.Files-more.Files
+	}
+	switch {
+	case left.Bytes <= 0:
+		return left, TooMuchDisk, fmt.Sprintf("%d bytes written to the disk, the limit is %d", w.grown.Bytes, w.limits.Disk)
+	case left.Files <= 0:
+		return left, TooManyFiles, fmt.Sprintf("%d files made, the limit is %d", w.grown.Files, w.limits.Files)
+	}
+	return left, "", ""
+}
+
+// fuller is by how much file systems got fuller, at most. Btrfs does not count files; there a walk tells by the time.
+func fuller(was, is []unix.Statfs_t) (more Usage) {
+	for i := range was {
+		more.Bytes = max(more.Bytes, (int64(was[i].Bfree)-int64(is[i].Bfree))*is[i].Bsize)
+		more.Files = max(more.Files, int(int64(was[i].Ffree)-int64(is[i].Ffree)))
+	}
+	return more
+}
+
+func (w *watch) walk(now time.Time, room []unix.Statfs_t) {
+	start := time.Now()
+	u, err := Measure(w.dirs...)
+	w.room, w.walked, w.walkTook = room, now, time.Since(start)
+	if err == nil {
+		w.grown = Usage{u.Bytes - w.base.Bytes, u.Files - w.base.Files}
+	}
+}
+
+// signal goes to all processes of the tree but the first, which no signal of its own namespace stops.
+func (w *watch) signal(sig unix.Signal) {
+	for _, pid := range w.processes() {
+		if n, err := strconv.Atoi(pid); err == nil {
+			_ = unix.Kill(n, sig)
+		}
+	}
+}
+
 // before is where the watcher ends a tree.
 func before(limit, most int64) int64 { return limit - min(limit/16, most) }
 
@@ -103,55 +158,12 @@ func plan(left, perSecond int64) time.Duration {
 	return time.Duration(min(max(seconds, soonest.Seconds()), latest.Seconds()) * float64(time.Second))
 }
 
-// mustWalk says whether the directories could have grown much since they were last walked. A walk of a large tree takes tens
-// of milliseconds, asking the file systems how full they are takes microseconds; and nothing grows without their getting
-// fuller, but for what others free meanwhile. So there is a walk now and then whatever they say.
-func (w *watch) mustWalk(now time.Time) bool {
-	room := make([]unix.Statfs_t, len(w.dirs))
-	for i, dir := range w.dirs {
-		_ = unix.Statfs(dir, &room[i])
-	}
-	if w.room == nil {
-		w.room = room
-		return true
-	}
-	if now.Sub(w.walked) > max(time.Second, 20*w.walkTook) {
-		w.room = room
-		return true
-	}
-	var bytesMore, filesMore int64
-	for i, was := range w.room {
-		bytesMore = max(bytesMore, (int64(was.Bfree)-int64(room[i].Bfree))*room[i].Bsize)
-		filesMore = max(filesMore, int64(was.Ffree)-int64(room[i].Ffree))
-		if room[i].Files == 0 { // btrfs does not count them
-			filesMore = max(filesMore, int64(w.limits.Files))
-		}
-	}
-	if bytesMore > (before(w.limits.Disk, 64<<20)-w.grown.Bytes)/4 || filesMore > (before(int64(w.limits.Files), 1000)-int64(w.grown.Files))/4 {
-		w.room = room
-		return true
-	}
-	return false
-}
-
-func (w *watch) walk(now time.Time) {
-	u, err := Measure(w.dirs...)
-	w.walked, w.walkTook = now, time.Since(now)
-	if err == nil {
-		w.grown = Usage{u.Bytes - w.base.Bytes, u.Files - w.base.Files}
-	}
-}
-
 // memoryInUse adds up the memory of the processes in the namespace: quickly by what is resident, and where that comes
 // near the limit by each one's share of it, for what a fork shares with its parent is there only once.
 func (w *watch) memoryInUse() int64 {
-	var pids []string
+	pids := w.processes()
 	var resident int64
-	for _, pid := range processes() {
-		if ns, err := os.Readlink(filepath.Join("/proc", pid, "ns/pid")); err != nil || ns != w.pidns {
-			continue
-		}
-		pids = append(pids, pid)
+	for _, pid := range pids {
 		text, _ := os.ReadFile(filepath.Join("/proc", pid, "statm"))
 		if fields := bytes.Fields(text); len(fields) > 1 {
 			pages, _ := strconv.ParseInt(string(fields[1]), 10, 64)
@@ -175,7 +187,9 @@ func (w *watch) memoryInUse() int64 {
 	return shared
 }
 
-func processes() []string {
+// processes are those in the namespace of the tree. A pid is looked at and then used: should it be another's by then, that
+// one is not in the namespace, or has ended with it.
+func (w *watch) processes() []string {
 	dir, err := os.Open("/proc")
 	if err != nil {
 		return nil
@@ -184,7 +198,10 @@ func processes() []string {
 	names, _ := dir.Readdirnames(-1)
 	pids := names[:0]
 	for _, name := range names {
-		if name[0] >= '1' && name[0] <= '9' {
+		if name[0] < '1' || name[0] > '9' {
+			continue
+		}
+		if ns, err := os.Readlink(filepath.Join("/proc", name, "ns/pid")); err == nil && ns == w.pidns {
 			pids = append(pids, name)
 		}
 	}
