@@ -1,0 +1,173 @@
+package collect
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandpiper-bot/sandpiper/sandbox/internal/durable"
+)
+
+// The modes of git's trees.
+const (
+	modeFile = "100644"
+	modeExec = "100755"
+	modeLink = "120000"
+	modeRepo = "160000" // a gitlink: the commit of a submodule
+)
+
+// stamp is what the file system said of a file when the workspace was made. An agent can set the mtime, but not the ctime.
+type stamp struct {
+	mode  string // git's, from the base
+	stat  string // see stampOf
+	found bool   // seen by the walk
+}
+
+// Baseline is what a workspace looked like when it was made: host's knowledge, kept where no sandbox reaches it. A file
+// whose stamp is the same still has the content of the base and is not read again.
+type Baseline struct{ files map[string]*stamp }
+
+func stampOf(s *unix.Stat_t) string {
+	return fmt.Sprintf("%o %d %d %d.%09d %d.%09d", s.Mode, s.Ino, s.Size, s.Mtim.Sec, s.Mtim.Nsec, s.Ctim.Sec, s.Ctim.Nsec)
+}
+
+// Snapshot walks a fresh workspace, gives everything in it to the owner (-1, -1: leaves it), and writes the baseline to file.
+// tree is the base: `git ls-tree -r -z --full-tree` of it. Each path in it must be there, else the checkout was not complete.
+// A nil tree stands for every file that is there.
+func Snapshot(ctx context.Context, root, file string, tree []byte, uid, gid int) error {
+	modes, err := parseTree(tree)
+	if err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	seen := 0
+	var latest unix.Timespec
+	w := &walker{ctx: ctx, limit: 1 << 30}
+	w.visit = func(e entry) (bool, error) {
+		if err := give(&e, uid, gid); err != nil {
+			return false, err
+		}
+		mode, tracked := modes[e.path]
+		if tree == nil && e.kind() != unix.S_IFDIR {
+			mode, tracked = modeFile, true
+		}
+		if tracked {
+			fmt.Fprintf(&out, "%s %s\t%s\x00", mode, stampOf(&e.stat), e.path)
+			seen++
+		}
+		if e.stat.Ctim.Nano() > latest.Nano() {
+			latest = e.stat.Ctim
+		}
+		return true, nil
+	}
+	if err := give(&entry{name: root, path: root, dir: unix.AT_FDCWD}, uid, gid); err != nil {
+		return err
+	}
+	if err := w.root(root); err != nil {
+		return err
+	}
+	if tree != nil && seen != len(modes) {
+		return fmt.Errorf("checkout of %s has %d of %d files", filepath.Base(root), seen, len(modes))
+	}
+	if err := outlast(ctx, filepath.Dir(file), latest.Nano()); err != nil {
+		return err
+	}
+	return durable.Write(file, out.Bytes())
+}
+
+// outlast waits until the file system gives a later time than t to what is written: a file system takes its times from a clock
+// that ticks every 1 to 10 ms, and a write in the same tick would leave the ctime that is in the baseline.
+func outlast(ctx context.Context, dir string, t int64) error {
+	f, err := os.CreateTemp(dir, ".clock-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for range 1000 {
+		var st unix.Stat_t
+		if _, err := f.WriteAt([]byte{0}, 0); err != nil {
+			return err
+		}
+		if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+			return err
+		}
+		if st.Mtim.Nano() > t {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+	return errors.New("the clock of the file system was set back")
+}
+
+// give changes the owner of one entry, not following links. The ctime of it changes with that.
+func give(e *entry, uid, gid int) error {
+	if uid < 0 {
+		return nil
+	}
+	if err := unix.Fchownat(e.dir, e.name, uid, gid, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return fmt.Errorf("change owner of %q: %w", e.path, err)
+	}
+	return unix.Fstatat(e.dir, e.name, &e.stat, unix.AT_SYMLINK_NOFOLLOW)
+}
+
+// parseTree reads the output of ls-tree -r -z: "mode type id\tpath\0".
+func parseTree(out []byte) (map[string]string, error) {
+	modes := make(map[string]string, bytes.Count(out, []byte{0}))
+	for record := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+		if record == "" {
+			continue
+		}
+		head, name, ok := strings.Cut(record, "\t")
+		mode, _, _ := strings.Cut(head, " ")
+		if !ok || len(mode) != 6 {
+			return nil, fmt.Errorf("list of the tree: %q", record)
+		}
+		modes[name] = mode
+	}
+	return modes, nil
+}
+
+// LoadBaseline reads what Snapshot wrote.
+func LoadBaseline(file string) (*Baseline, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("baseline: %w", err)
+	}
+	b := &Baseline{files: make(map[string]*stamp, bytes.Count(data, []byte{0}))}
+	for record := range strings.SplitSeq(strings.TrimSuffix(string(data), "\x00"), "\x00") {
+		if record == "" {
+			continue
+		}
+		head, name, ok := strings.Cut(record, "\t")
+		mode, stat, ok2 := strings.Cut(head, " ")
+		if !ok || !ok2 {
+			return nil, errors.New("baseline is damaged")
+		}
+		b.files[name] = &stamp{mode: mode, stat: stat}
+	}
+	return b, nil
+}
+
+// same says whether the file at a path still is as it was, and that it was seen.
+func (b *Baseline) same(e entry) (tracked, same bool) {
+	s := b.files[e.path]
+	if s == nil {
+		return false, false
+	}
+	s.found = true
+	return true, s.stat == stampOf(&e.stat)
+}

@@ -1,0 +1,219 @@
+package collect
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandpiper-bot/sandpiper/sandbox/git"
+)
+
+// mirror makes a directory with copies of some files of the workspace at their paths, for git to look at: only regular
+// files that we wrote, no links, no git directory. The names in it have passed the checks for the result.
+func (c *collector) mirror(files []change) (dir string, err error) {
+	root, err := os.OpenFile(c.Root, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	if dir, err = os.MkdirTemp(c.Scratch, "mirror-"); err != nil {
+		return "", err
+	}
+	for _, ch := range files {
+		if err := copyInto(dir, int(root.Fd()), ch); err != nil {
+			os.RemoveAll(dir)
+			return "", err
+		}
+	}
+	return dir, nil
+}
+
+func copyInto(dir string, root int, ch change) error {
+	from, err := openChange(root, ch)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	to := filepath.Join(dir, ch.path)
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		return err
+	}
+	perm := os.FileMode(0o600)
+	if ch.mode == modeExec {
+		perm = 0o700
+	}
+	f, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, from)
+	return errors.Join(err, f.Close())
+}
+
+// rulesNamed gives the rule files of one name that git could find: not those at paths that it could not open.
+func (c *collector) rulesNamed(name string) []change {
+	var out []change
+	for _, r := range c.rules {
+		if _, base := splitPath(r.path); base == name && len(r.path) < maxPath-256 && r.size <= 1<<20 && !hasForbidden(r.path) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+func hasForbidden(p string) bool {
+	for part := range strings.SplitSeq(p, "/") {
+		if forbidden(part) {
+			return true
+		}
+	}
+	return false
+}
+
+// dropIgnored takes the untracked files out that the workspace's own .gitignore files name, as git add would: for a snapshot of
+// everything, only those beyond the cap.
+func (c *collector) dropIgnored(ctx context.Context) error {
+	rules := c.rulesNamed(".gitignore")
+	if len(rules) == 0 {
+		return nil
+	}
+	var ask bytes.Buffer
+	for _, ch := range c.changes {
+		if !ch.tracked && !ch.gitDir && len(ch.path) < maxPath-256 {
+			ask.WriteString(ch.path + "\x00")
+		}
+	}
+	if ask.Len() == 0 {
+		return nil
+	}
+	dir, err := c.mirror(rules)
+	if err != nil {
+		return fmt.Errorf("mirror of the ignore rules: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	out, err := c.Store(ctx, git.Call{Dir: dir, WorkTree: dir, Args: []string{"check-ignore", "--no-index", "-z", "--stdin"}, Stdin: &ask,
+		Config: []string{"core.bare=false"}})
+	var failed *git.Error
+	if errors.As(err, &failed) && failed.Exit == 1 { // none is ignored
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("ignore rules: %w", err)
+	}
+	ignored := map[string]bool{}
+	for p := range strings.SplitSeq(string(out), "\x00") {
+		ignored[p] = true
+	}
+	c.leaveOut(ignored)
+	return nil
+}
+
+func (c *collector) leaveOut(ignored map[string]bool) {
+	var size, lost int64
+	var count int
+	kept := c.changes[:0]
+	for _, ch := range c.changes {
+		if ch.tracked || ch.gitDir || !ignored[ch.path] {
+			kept = append(kept, ch)
+			continue
+		}
+		if c.Everything && ch.size <= c.Caps.File && size+ch.size <= c.Caps.Ignored {
+			size += ch.size
+			kept = append(kept, ch)
+			continue
+		}
+		lost += ch.size
+		count++
+	}
+	c.changes = kept
+	if c.Everything && count > 0 {
+		c.notes.add("collect.ignored", "info", fmt.Sprintf("%d ignored files with %d bytes are beyond the cap of %d bytes and were not kept",
+			count, lost, c.Caps.Ignored))
+	}
+}
+
+// convert lets git apply line endings, $Id$ and encodings as .gitattributes of the workspace ask for them. No filter driver can
+// run, as none is configured: pointers of large files stay pointers. A snapshot of everything keeps the bytes as they lie.
+func (c *collector) convert(ctx context.Context) error {
+	rules := c.rulesNamed(".gitattributes")
+	if c.Everything || len(rules) == 0 {
+		return nil
+	}
+	files := map[string]*change{}
+	var copies []change
+	var names bytes.Buffer
+	for i, ch := range c.changes {
+		if ch.mode == modeLink || len(ch.path) >= maxPath-256 {
+			continue
+		}
+		files[ch.path] = &c.changes[i]
+		copies = append(copies, ch)
+		names.WriteString(ch.path + "\x00")
+	}
+	if len(files) == 0 {
+		return nil
+	}
+	for _, r := range rules {
+		if files[r.path] == nil {
+			copies = append(copies, r)
+		}
+	}
+	dir, err := c.mirror(copies)
+	if err != nil {
+		return fmt.Errorf("mirror for line endings: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	out, err := c.hash(ctx, dir, &names)
+	if err != nil {
+		return err
+	}
+	return setObjects(files, out)
+}
+
+// hash adds the files to an index that begins as the base's, and gives what differs from the base in it.
+func (c *collector) hash(ctx context.Context, dir string, names io.Reader) ([]byte, error) {
+	index := dir + ".index"
+	defer os.Remove(index)
+	call := git.Call{Dir: dir, WorkTree: dir, Index: index, Config: []string{"core.bare=false", "core.safecrlf=false"}}
+	for _, args := range [][]string{
+		{"read-tree", c.Base},
+		{"update-index", "--add", "--replace", "-z", "--stdin"},
+	} {
+		call.Args = args
+		if args[0] == "update-index" {
+			call.Stdin = names
+		}
+		if _, err := c.Store(ctx, call); err != nil {
+			return nil, fmt.Errorf("line endings: %w", err)
+		}
+	}
+	call.Stdin, call.Args = nil, []string{"diff-index", "--cached", "--raw", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules=all", c.Base}
+	return c.Store(ctx, call)
+}
+
+// setObjects reads "diff-index --raw -z": ":oldmode newmode oldid newid status\0path\0".
+func setObjects(files map[string]*change, raw []byte) error {
+	fields := strings.Split(strings.TrimSuffix(string(raw), "\x00"), "\x00")
+	for i := 0; i+1 < len(fields); i += 2 {
+		head := strings.Fields(strings.TrimPrefix(fields[i], ":"))
+		if len(head) != 5 {
+			return fmt.Errorf("line endings: %q from git", fields[i])
+		}
+		if ch := files[fields[i+1]]; ch != nil && head[4] != "D" {
+			ch.object, ch.mode = head[3], head[1]
+			delete(files, fields[i+1])
+		}
+	}
+	// What is the same as in the base after the conversion is not in the list: nothing to change.
+	for _, ch := range files {
+		ch.mode = ""
+	}
+	return nil
+}
