@@ -189,6 +189,7 @@ type Record struct {
 	Source   Source    `json:"source"`
 	Limits   Limits    `json:"limits"`
 	State    State     `json:"state"`
+	Made     bool      `json:"made"` // the workspace stands; until then Create may be called again to finish it
 	Created  time.Time `json:"created"`
 	Changed  time.Time `json:"changed"`
 	Result   string    `json:"result,omitempty"` // the commit of CollectDiff
