@@ -25,3 +25,6 @@ func Measure(...string) (Usage, error) { return Usage{}, errLinux }
 
 // Sweep has nothing to remove.
 func Sweep(context.Context) ([]string, error) { return nil, nil }
+
+// Check refuses.
+func Check(context.Context) (Report, error) { return Report{}, errLinux }
