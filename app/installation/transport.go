@@ -202,7 +202,10 @@ func (l *logged) RoundTrip(req *http.Request) (*http.Response, error) {
 	case err != nil:
 		level, attrs = slog.LevelWarn, append(attrs, slog.Any("error", err))
 	default:
-		attrs = append(attrs, slog.Int("status", resp.StatusCode), slog.String("request", resp.Header.Get("X-GitHub-Request-Id")))
+		attrs = append(attrs, slog.Int("status", resp.StatusCode))
+		if id := resp.Header.Get("X-GitHub-Request-Id"); id != "" { // what GitHub's support asks for
+			attrs = append(attrs, slog.String("request", id))
+		}
 		if resp.StatusCode >= 500 {
 			level = slog.LevelWarn
 		}

@@ -1,0 +1,174 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/go-github/v60/github"
+
+	"github.com/sandpiper-bot/sandpiper/app/config"
+	"github.com/sandpiper-bot/sandpiper/app/installation"
+)
+
+// skewWarn is when a wrong clock becomes a danger: GitHub refuses an App's token from more than a minute in the past or
+// from the future, and tokens here are dated half a minute back.
+const skewWarn = 20 * time.Second
+
+// appDoctor examines the App at GitHub.
+type appDoctor struct {
+	client   *github.Client
+	config   *config.Config
+	manifest []byte
+}
+
+func (d *appDoctor) examine(ctx context.Context) []Check {
+	start := time.Now()
+	app, resp, err := d.client.Apps.Get(ctx, "")
+	took := time.Since(start).Round(time.Millisecond)
+	switch {
+	case errors.Is(err, installation.ErrUnreachable):
+		return []Check{{"github", Fail, reason(err), "see whether this machine reaches " + d.config.GitHubAPIURL + ": name, proxy (HTTPS_PROXY), certificate"}}
+	case errors.Is(err, installation.ErrUnauthorized):
+		return []Check{
+			{"github", OK, fmt.Sprintf("%s answers in %s", d.config.GitHubAPIURL, took), ""},
+			{"app key", Fail, reason(err), "see that SANDPIPER_APP_ID and the key belong to one App, that the key was not deleted, and that the clock is right"},
+		}
+	case err != nil:
+		return []Check{{"github", Fail, reason(err), "see whether SANDPIPER_GITHUB_API_URL is the root of the REST API"}}
+	}
+	checks := []Check{
+		{"github", OK, fmt.Sprintf("%s answers in %s", d.config.GitHubAPIURL, took), ""},
+		{"app key", OK, fmt.Sprintf("accepted: App %s (%d)", app.GetName(), app.GetID()), ""},
+		clock(resp),
+	}
+	checks = append(checks, d.installations(ctx, app)...)
+	return append(checks, d.hook(ctx)...)
+}
+
+// reason is an error without the method and address that net/http puts before it.
+func reason(err error) string {
+	var call *url.Error
+	if errors.As(err, &call) {
+		return call.Err.Error()
+	}
+	return err.Error()
+}
+
+func clock(resp *github.Response) Check {
+	skew, ok := installation.Skew(resp.Response)
+	switch {
+	case !ok:
+		return Check{"clock", Skip, "GitHub does not tell the time", ""}
+	case skew.Abs() > skewWarn:
+		return Check{"clock", Warn, fmt.Sprintf("it differs from GitHub's by %s", skew.Abs()), "set the clock of this machine by NTP; GitHub refuses tokens from another time"}
+	}
+	return Check{"clock", OK, "within " + skewWarn.String() + " of GitHub's", ""}
+}
+
+func (d *appDoctor) installations(ctx context.Context, app *github.App) []Check {
+	want, err := ParseManifest(d.manifest)
+	if err != nil {
+		return []Check{{"installations", Fail, err.Error(), "this is a bug in sandpiper; please report it"}}
+	}
+	var checks []Check
+	page := &github.ListOptions{PerPage: 100}
+	for {
+		found, resp, err := d.client.Apps.ListInstallations(ctx, page)
+		if err != nil {
+			return append(checks, Check{"installations", Fail, reason(err), ""})
+		}
+		for _, one := range found {
+			checks = append(checks, compare(one, want))
+		}
+		if resp.NextPage == 0 {
+			break
+		}
+		page.Page = resp.NextPage
+	}
+	if len(checks) == 0 {
+		checks = append(checks, Check{"installations", Warn, "the App is installed nowhere", "install it at " + strings.TrimSuffix(app.GetHTMLURL(), "/") + "/installations/new"})
+	}
+	return checks
+}
+
+// compare holds what an installation grants against what the bot needs.
+func compare(one *github.Installation, want *Manifest) Check {
+	check := Check{Name: "installation " + one.GetAccount().GetLogin(), Status: OK}
+	if one.SuspendedAt != nil {
+		check.Status, check.Detail, check.Fix = Warn, "suspended since "+one.SuspendedAt.Format(time.DateOnly), "an owner of the account can lift that in its settings"
+		return check
+	}
+	have := granted(one.GetPermissions())
+	var lacking []string
+	for _, name := range slices.Sorted(maps.Keys(want.Permissions)) {
+		if level := want.Permissions[name]; have[name] != level && have[name] != "admin" && (level != "read" || have[name] != "write") {
+			lacking = append(lacking, name+": "+level)
+		}
+	}
+	var unheard []string
+	for _, event := range want.Events {
+		if !slices.Contains(one.Events, event) {
+			unheard = append(unheard, event)
+		}
+	}
+	switch {
+	case len(lacking) > 0:
+		check.Status = Fail
+		check.Detail = "it does not grant " + strings.Join(lacking, ", ")
+		check.Fix = "give the App these permissions in its settings at GitHub, then accept them for this installation"
+	case len(unheard) > 0:
+		check.Status = Warn
+		check.Detail = "it does not send the events " + strings.Join(unheard, ", ")
+		check.Fix = "subscribe the App to them in its settings at GitHub"
+	default:
+		check.Detail = fmt.Sprintf("%s repositories, all permissions and events", one.GetRepositorySelection())
+	}
+	return check
+}
+
+func (d *appDoctor) hook(ctx context.Context) []Check {
+	hook, _, err := d.client.Apps.GetHookConfig(ctx)
+	switch {
+	case errors.Is(err, installation.ErrUnsupported):
+		return []Check{{"webhook", Skip, "this server does not tell its webhook", ""}}
+	case err != nil:
+		return []Check{{"webhook", Fail, reason(err), ""}}
+	case hook.GetURL() == "":
+		return []Check{{"webhook", Fail, "the App has no webhook address, so nothing will ever reach the bot", "set it in the App's settings at GitHub to the public address of the bot with /webhook"}}
+	}
+	check := Check{"webhook", OK, hook.GetURL(), ""}
+	if want := d.config.PublicURL + "/webhook"; d.config.PublicURL != "" && hook.GetURL() != want {
+		check.Status, check.Fix = Warn, "SANDPIPER_PUBLIC_URL says that it should be "+want
+	}
+	return []Check{check, d.deliveries(ctx)}
+}
+
+// deliveries looks at the last ones: a hook that fails fails silently, for GitHub does not try again.
+func (d *appDoctor) deliveries(ctx context.Context) Check {
+	last, _, err := d.client.Apps.ListHookDeliveries(ctx, &github.ListCursorOptions{PerPage: 30})
+	switch {
+	case errors.Is(err, installation.ErrUnsupported):
+		return Check{"deliveries", Skip, "this server does not tell its deliveries", ""}
+	case err != nil:
+		return Check{"deliveries", Warn, reason(err), ""}
+	case len(last) == 0:
+		return Check{"deliveries", OK, "none in the last days", ""}
+	}
+	failed := 0
+	for _, one := range last {
+		if code := one.GetStatusCode(); code < 200 || code > 299 {
+			failed++
+		}
+	}
+	if newest := last[0]; newest.GetStatusCode() < 200 || newest.GetStatusCode() > 299 {
+		return Check{"deliveries", Warn, fmt.Sprintf("the newest failed (%d %s), %d of the last %d did", newest.GetStatusCode(), newest.GetStatus(), failed, len(last)),
+			"see that the bot runs, that its address is reached from GitHub, and that the secrets agree"}
+	}
+	return Check{"deliveries", OK, fmt.Sprintf("the newest arrived; %d of the last %d failed", failed, len(last)), ""}
+}

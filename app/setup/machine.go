@@ -1,0 +1,116 @@
+package setup
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+	_ "modernc.org/sqlite" // the driver "sqlite"
+
+	"github.com/sandpiper-bot/sandpiper/sandbox/git"
+)
+
+func gitVersion() Check {
+	g, err := git.New(git.Options{})
+	if err != nil {
+		return Check{"git", Fail, err.Error(), "install git: apt-get install git"}
+	}
+	return Check{"git", OK, g.Version(), ""}
+}
+
+// boundary looks for what confines a sandbox.
+func boundary(context.Context) []Check {
+	path, err := exec.LookPath("bwrap")
+	if err != nil {
+		return []Check{{"bubblewrap", Fail, "bwrap is not on PATH; no command can be confined", "install it: apt-get install bubblewrap"}}
+	}
+	return []Check{{"bubblewrap", OK, path, ""}}
+}
+
+// Free space below which a run is likely to fail, and below which nothing works. A run may grow by the disk limit, 4 GiB
+// by default, and the store of a large repository takes about as much.
+const (
+	spaceWarn = 8 << 30
+	spaceFail = 512 << 20
+)
+
+// The kinds of file systems on which the state does not do well: https://man7.org/linux/man-pages/man2/statfs.2.html
+var unsuited = map[int64]string{
+	0x6969:                 "NFS: locks and durable writes cannot be relied on",
+	0xfe534d42:             "SMB: locks and modes cannot be relied on",
+	0x517b:                 "SMB: locks and modes cannot be relied on",
+	unix.TMPFS_MAGIC:       "tmpfs: the state is gone after a restart of the machine",
+	unix.RAMFS_MAGIC:       "ramfs: the state is gone after a restart of the machine",
+	unix.V9FS_MAGIC:        "9p: locks cannot be relied on",
+	unix.MSDOS_SUPER_MAGIC: "FAT: it knows no modes and no links",
+}
+
+// stateDir looks at the directory, or at the nearest one above it that exists: the doctor makes none.
+func stateDir(dir string) []Check {
+	if !filepath.IsAbs(dir) {
+		return nil // the settings say so already
+	}
+	there := dir
+	for {
+		info, err := os.Stat(there)
+		if err == nil && !info.IsDir() {
+			return []Check{{"state directory", Fail, there + " is not a directory", "set SANDPIPER_STATE_DIR to a directory"}}
+		}
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, os.ErrNotExist) || there == "/" {
+			return []Check{{"state directory", Fail, err.Error(), "give it to the bot's user, or set SANDPIPER_STATE_DIR"}}
+		}
+		there = filepath.Dir(there)
+	}
+	if err := unix.Faccessat(unix.AT_FDCWD, there, unix.W_OK|unix.X_OK, unix.AT_EACCESS); err != nil {
+		return []Check{{"state directory", Fail, fmt.Sprintf("%s cannot be written: %v", there, err), "give it to the bot's user, or set SANDPIPER_STATE_DIR"}}
+	}
+	check := Check{"state directory", OK, dir, ""}
+	if there != dir {
+		check.Detail += " (will be made)"
+	}
+	var fs unix.Statfs_t
+	if err := unix.Statfs(there, &fs); err != nil {
+		return []Check{check, {"free space", Skip, err.Error(), ""}}
+	}
+	if why := unsuited[int64(fs.Type)]; why != "" {
+		check.Status, check.Detail, check.Fix = Warn, check.Detail+" is on "+why, "set SANDPIPER_STATE_DIR to a directory on a local disk"
+	}
+	free := fs.Bavail * uint64(fs.Bsize)
+	space := Check{"free space", OK, fmt.Sprintf("%.1f GiB", float64(free)/(1<<30)), ""}
+	switch {
+	case free < spaceFail:
+		space.Status, space.Fix = Fail, "make room, or set SANDPIPER_STATE_DIR to a larger disk"
+	case free < spaceWarn:
+		space.Status, space.Fix = Warn, "one run may take 4 GiB; make room, or set SANDPIPER_STATE_DIR to a larger disk"
+	}
+	return []Check{check, space}
+}
+
+// database reads the database without opening it as the bot does, which would bring it to a newer schema.
+func database(ctx context.Context, file string) Check {
+	if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) {
+		return Check{"database", OK, file + " (will be made)", ""}
+	}
+	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: file}).EscapedPath()+"?mode=ro&_pragma=busy_timeout(2000)")
+	if err != nil {
+		return Check{"database", Fail, err.Error(), ""}
+	}
+	defer db.Close()
+	var answer string
+	if err := db.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&answer); err != nil {
+		return Check{"database", Fail, fmt.Sprintf("%s: %v", file, err), "give the file to the bot's user; if it is damaged, put back a backup"}
+	}
+	if answer != "ok" {
+		return Check{"database", Fail, fmt.Sprintf("%s is damaged: %s", file, answer), "stop the bot and put back a backup"}
+	}
+	return Check{"database", OK, file, ""}
+}
