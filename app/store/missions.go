@@ -155,6 +155,11 @@ func (s *Store) MissionOfPull(ctx context.Context, repository int64, pull int) (
 	return s.mission(ctx, `where repository_id = ? and pull = ? and kind = 'issue' order by created_at desc limit 1`, repository, pull)
 }
 
+// MissionOfRun reads the mission whose present run has an id.
+func (s *Store) MissionOfRun(ctx context.Context, run string) (*Mission, error) {
+	return s.mission(ctx, `where run = ? limit 1`, run)
+}
+
 func (s *Store) mission(ctx context.Context, where string, args ...any) (*Mission, error) {
 	found, err := s.missions(ctx, where, args...)
 	if err != nil {

@@ -54,7 +54,17 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError(err) })
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
-		newVersionCommand(),
+		newServeCommand(), newPolicyCommand(), newReplayCommand(), newVersionCommand(), newDoubleCommand(), newSuperviseCommand(), newDoctorCommand(),
 	)
 	return root
+}
+
+// exactArgs is cobra.ExactArgs with words for people.
+func exactArgs(n int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == n {
+			return nil
+		}
+		return usageError(errors.New("'" + cmd.CommandPath() + "' takes " + what + "; see --help"))
+	}
 }

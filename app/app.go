@@ -1,0 +1,270 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandpiper-bot/sandpiper/app/config"
+	"github.com/sandpiper-bot/sandpiper/app/installation"
+	"github.com/sandpiper-bot/sandpiper/app/mission"
+	"github.com/sandpiper-bot/sandpiper/app/store"
+	"github.com/sandpiper-bot/sandpiper/checks"
+	"github.com/sandpiper-bot/sandpiper/sandbox"
+	"github.com/sandpiper-bot/sandpiper/sandbox/gitstore"
+	"github.com/sandpiper-bot/sandpiper/sandbox/reaper"
+	"github.com/sandpiper-bot/sandpiper/sandbox/redact"
+	"github.com/sandpiper-bot/sandpiper/webhooks"
+)
+
+// Options are what the environment does not say.
+type Options struct {
+	Log *slog.Logger
+	Now func() time.Time
+	// Supervisor is the command line before STATE ID NAME that starts a supervisor; empty: this program's own.
+	Supervisor []string
+}
+
+// App is the bot.
+type App struct {
+	Config *config.Config
+	Store  *store.Store
+	Log    *slog.Logger
+
+	options   Options
+	github    *installation.App
+	sandboxes *sandbox.Manager
+	stores    *gitstore.Stores
+	redactor  *redact.Redactor
+	lock      *os.File
+	listener  net.Listener
+	ready     atomic.Pointer[mission.Engine] // nil until GitHub has told who we are
+}
+
+// New opens everything that the bot needs and listens, but does no work before Run. Two bots on one state directory would
+// take each other's runs for their own, so the second one is refused.
+func New(ctx context.Context, c *config.Config, o Options) (_ *App, err error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if err := c.NeedGitHub(); err != nil {
+		return nil, err
+	}
+	a := &App{Config: c, Log: o.Log, options: o, redactor: redact.New()}
+	defer func() {
+		if err != nil {
+			a.Close()
+		}
+	}()
+	for _, s := range c.Secrets() {
+		a.redactor.Add(s)
+	}
+	if err := os.MkdirAll(c.StateDir, 0o711); err != nil {
+		return nil, fmt.Errorf("state directory: %w", err)
+	}
+	if a.lock, err = lockState(c.StateDir); err != nil {
+		return nil, err
+	}
+	if a.Store, err = store.Open(ctx, c.Database()); err != nil {
+		return nil, err
+	}
+	if a.stores, a.sandboxes, err = OpenSandboxes(c, o.Supervisor, o.Log); err != nil {
+		return nil, err
+	}
+	if a.github, err = installation.New(installation.Config{
+		AppID: c.AppID, Key: c.PrivateKey, APIURL: c.GitHubAPIURL, WritePace: c.WritePace, Redactor: a.redactor, Log: o.Log, Clock: o.Now,
+	}); err != nil {
+		return nil, err
+	}
+	if a.listener, err = net.Listen("tcp", c.Listen); err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	return a, nil
+}
+
+// lockState holds the state directory for this process; the kernel lets go of it however the process ends.
+func lockState(dir string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, "bot.lock"), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("state directory: %w", err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("state directory %s is in use by another bot; give this one its own SANDPIPER_STATE_DIR", dir)
+	}
+	return f, nil
+}
+
+// Addr is where the bot listens.
+func (a *App) Addr() string { return a.listener.Addr().String() }
+
+// Close lets go of what New opened. After Run it is safe to call.
+func (a *App) Close() error {
+	var errs []error
+	if a.listener != nil {
+		if err := a.listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, err)
+		}
+	}
+	if a.Store != nil {
+		errs = append(errs, a.Store.Close())
+	}
+	if a.lock != nil {
+		errs = append(errs, a.lock.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// drain is how long Run waits for requests and steps after it was asked to stop. Steps that are not done by then are
+// found again by the next start.
+const drain = 20 * time.Second
+
+// Run serves until ctx ends. Deliveries are taken from the first moment on; missions move once GitHub has told who we are.
+func (a *App) Run(ctx context.Context) error {
+	handler, err := a.routes()
+	if err != nil {
+		return err
+	}
+	server := &http.Server{
+		Handler: handler,
+		// GitHub gives up after ten seconds; whoever is slower than this is not GitHub.
+		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 60 * time.Second, WriteTimeout: 60 * time.Second, IdleTimeout: 2 * time.Minute,
+		ErrorLog: slog.NewLogLogger(a.Log.Handler(), slog.LevelDebug),
+	}
+	var work sync.WaitGroup
+	work.Add(2)
+	go func() { defer work.Done(); a.work(ctx) }()
+	go func() { defer work.Done(); a.housekeeping(ctx) }()
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(a.listener) }()
+	a.Log.Info("listening", "address", a.Addr(), "state", a.Config.StateDir)
+
+	select {
+	case err = <-served:
+	case <-ctx.Done():
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
+		defer cancel()
+		if err = server.Shutdown(stop); err != nil {
+			err = fmt.Errorf("stop serving: %w", err)
+		}
+	}
+	work.Wait()
+	return err
+}
+
+// work learns who we are and then moves missions.
+func (a *App) work(ctx context.Context) {
+	slug, err := a.whoAmI(ctx)
+	if err != nil {
+		return // ctx has ended
+	}
+	c := a.Config
+	engine := mission.New(mission.Config{
+		Settings: mission.Settings{
+			Label: c.Label, Slug: slug, AppID: c.AppID, GitHubURL: c.GitHubURL, StateDir: c.StateDir, Agent: c.Agent, Workers: c.Workers,
+		},
+		Store: a.Store, GitHub: a.github, Sandboxes: a.sandboxes, Git: a.stores,
+		Reporter: checks.NewReporter(checks.ReporterOptions{Log: a.Log, Redact: a.redactor.String, AppID: c.AppID, Now: a.options.Now}),
+		Redact:   a.redactor.String, Log: a.Log, Now: a.options.Now,
+	})
+	a.ready.Store(engine)
+	if err := engine.Run(ctx); err != nil {
+		a.Log.Error("missions stopped", "error", err)
+	}
+}
+
+// whoAmI asks GitHub for the App's slug until it answers.
+func (a *App) whoAmI(ctx context.Context) (slug string, err error) {
+	for try := 0; ; try++ {
+		self, _, err := a.github.AppClient().Apps.Get(ctx, "")
+		if err == nil {
+			a.Log.Info("GitHub knows us", "app", self.GetSlug(), "api", a.Config.GitHubAPIURL)
+			return self.GetSlug(), nil
+		}
+		delay := min(time.Second<<min(try, 6), time.Minute)
+		a.Log.Error("GitHub does not tell who we are; deliveries are stored meanwhile", "error", err, "again in", delay)
+		timer := time.NewTimer(delay)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return "", ctx.Err()
+		case <-timer.C:
+		}
+	}
+}
+
+// housekeeping removes what is expired: runs that nobody removed, and old deliveries.
+func (a *App) housekeeping(ctx context.Context) {
+	ticker := time.NewTicker(10 * time.Minute)
+	defer ticker.Stop()
+	for {
+		report, err := reaper.Reap(ctx, reaper.Options{Manager: a.sandboxes, MaxAge: a.Config.Retention, Now: a.options.Now, Live: a.live})
+		if err != nil && ctx.Err() == nil {
+			a.Log.Error("reaper", "error", err)
+		} else if len(report.Discarded)+len(report.Removed) > 0 {
+			a.Log.Info("reaper", "discarded", report.Discarded, "removed", report.Removed)
+		}
+		// GitHub keeps its delivery log for days; what is older than a month cannot come again.
+		if _, err := a.Store.Forget(ctx, a.options.Now().AddDate(0, -1, 0)); err != nil && ctx.Err() == nil {
+			a.Log.Error("deliveries", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// live says whether a sandbox belongs to a mission that is not over, so that the reaper leaves it alone.
+func (a *App) live(id sandbox.ID) bool {
+	m, err := a.Store.MissionOfRun(context.Background(), strings.TrimSuffix(string(id), "-checks"))
+	return err == nil && !m.Ended() || err != nil && !errors.Is(err, store.ErrNone) // in doubt it lives
+}
+
+func (a *App) routes() (http.Handler, error) {
+	hook, err := webhooks.Handler(webhooks.Options{
+		Secrets: a.Config.WebhookSecrets, Log: a.Store, Clock: a.options.Now, Logger: a.Log, Self: webhooks.Self{AppID: a.Config.AppID},
+		Wake: func() {
+			if e := a.ready.Load(); e != nil {
+				e.Wake()
+			}
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/webhook", hook)
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		if err := a.unready(r.Context()); err != nil {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			fmt.Fprintln(w, err)
+			return
+		}
+		fmt.Fprintln(w, "ready")
+	})
+	return mux, nil
+}
+
+func (a *App) unready(ctx context.Context) error {
+	if err := a.Store.Ping(ctx); err != nil {
+		return fmt.Errorf("database: %w", err)
+	}
+	if a.ready.Load() == nil {
+		return errors.New("GitHub has not told who we are yet; the log says why")
+	}
+	return nil
+}

@@ -1,0 +1,166 @@
+package mission
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/sandpiper-bot/sandpiper/app/agent"
+	"github.com/sandpiper-bot/sandpiper/app/store"
+	"github.com/sandpiper-bot/sandpiper/sandbox"
+)
+
+// agentExec names the agent's execution in its sandbox.
+const agentExec = "agent"
+
+// A look at a running agent costs two small files; the mission is saved once a minute meanwhile.
+const (
+	lookEvery = 100 * time.Millisecond
+	lookFor   = time.Minute
+)
+
+// execute starts the agent, once, and looks whether it is done. It runs under a supervisor: neither this step nor the bot has
+// to live as long as it does.
+func (e *Engine) execute(ctx context.Context, m *store.Mission) (next, error) {
+	profile, command, err := e.agentCommand(m)
+	if err != nil {
+		return next{}, err
+	}
+	id := sandbox.ID(m.Run)
+	if err := e.Sandboxes.Start(ctx, id, agentExec, command); err != nil {
+		return next{}, fmt.Errorf("start the agent of %s: %w", id, err)
+	}
+	if err := e.tell(ctx, m); err != nil {
+		e.Log.Warn("status comment", "mission", m.ID, "error", err) // the agent does not wait for it
+	}
+	exit, done, err := e.look(ctx, id)
+	if err != nil {
+		return next{}, err
+	}
+	if !done {
+		return next{step: stepExecute}, nil
+	}
+	run, err := e.Store.Run(ctx, m.Run)
+	if err != nil {
+		return next{}, err
+	}
+	run.Agent, run.Exit = profile.Name, marshal(exit)
+	if err := e.Store.SaveRun(ctx, run); err != nil {
+		return next{}, err
+	}
+	return next{step: stepInspect, found: profile.Name}, nil
+}
+
+// look polls the agent for a while.
+func (e *Engine) look(ctx context.Context, id sandbox.ID) (sandbox.Exit, bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookFor)
+	defer cancel()
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	for {
+		exit, done, err := e.Sandboxes.Poll(context.WithoutCancel(ctx), id, agentExec)
+		if done || err != nil {
+			return exit, done, err
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return sandbox.Exit{}, false, nil
+			}
+			return sandbox.Exit{}, false, context.Cause(ctx)
+		}
+	}
+}
+
+// agentCommand is how the mission's agent is called. It is the same at each call.
+func (e *Engine) agentCommand(m *store.Mission) (agent.Profile, sandbox.Command, error) {
+	p, err := policyOf(m)
+	if err != nil {
+		return agent.Profile{}, sandbox.Command{}, err
+	}
+	profile, err := e.profileOf(m)
+	if err != nil {
+		return agent.Profile{}, sandbox.Command{}, end(BlockedByPolicy, err, "%v", err)
+	}
+	command, err := profile.Command(agent.Launch{Dir: e.taskDir(m.Run), Timeout: p.Budget.Time, Output: int64(p.Budget.Output)})
+	return profile, command, err
+}
+
+func (e *Engine) profileOf(m *store.Mission) (agent.Profile, error) {
+	p, err := policyOf(m)
+	if err != nil {
+		return agent.Profile{}, err
+	}
+	if file, ok := e.hostAgent(); ok && p.Agent.IsZero() {
+		return agent.Script(e.staged(m, file))
+	}
+	named, err := e.agentFor(p)
+	if err != nil {
+		return agent.Profile{}, err
+	}
+	return agent.Lookup(named)
+}
+
+// agentOutcome reads what the agent printed, and judges it with its exit status.
+func (e *Engine) agentOutcome(m *store.Mission, run *store.Run) (agent.Outcome, error) {
+	profile, err := e.profileOf(m)
+	if err != nil {
+		return agent.Outcome{}, err
+	}
+	var exit sandbox.Exit
+	if err := json.Unmarshal([]byte(run.Exit), &exit); err != nil {
+		return agent.Outcome{}, fmt.Errorf("exit of %s: %w", run.ID, err)
+	}
+	parser := profile.Parser()
+	log, err := os.Open(e.Sandboxes.Log(sandbox.ID(run.ID), agentExec))
+	if errors.Is(err, os.ErrNotExist) { // it never began
+		return parser.Outcome(exit), nil
+	}
+	if err != nil {
+		return agent.Outcome{}, fmt.Errorf("log of %s: %w", run.ID, err)
+	}
+	defer log.Close()
+	stream := agent.NewStream(parser, nil)
+	if _, err := io.Copy(stream, log); err != nil {
+		return agent.Outcome{}, fmt.Errorf("log of %s: %w", run.ID, err)
+	}
+	stream.Flush()
+	return parser.Outcome(exit), nil
+}
+
+// verdict says whether the work of an agent ends here; nil: there is something to check. An agent that failed has its changes
+// kept in the store and not promoted: half a change is worse than none.
+func verdict(o agent.Outcome, changes int) error {
+	kept := ""
+	if changes > 0 {
+		kept = fmt.Sprintf(" (its %d changes are kept in the store and were not promoted)", changes)
+	}
+	switch o.Reason {
+	case sandbox.TimedOut, sandbox.Flooded, sandbox.Overfull, sandbox.OutOfMem:
+		return end(OutOfBudget, nil, "%s%s", orFirst(o.Summary, string(o.Reason)), kept)
+	case sandbox.Lost:
+		return end(Infrastructure, nil, "the agent's supervisor is gone without an exit status: the machine was restarted, or the process was killed%s", kept)
+	case sandbox.Cancelled:
+		return end(Cancelled, nil, "the agent was stopped%s", kept)
+	}
+	switch o.Class {
+	case agent.Finished, agent.Denied:
+		if changes == 0 {
+			return end(NoChange, nil, "the agent changed nothing; it said: %s", orFirst(o.Summary, "nothing"))
+		}
+		return nil
+	case agent.Nothing:
+		if changes == 0 {
+			return end(NoChange, nil, "%s", o.Summary)
+		}
+		return nil
+	case agent.NotStarted:
+		return end(GaveUp, nil, "the agent could not start: %s", o.Summary)
+	}
+	return end(GaveUp, nil, "%s: %s%s", o.Class, o.Summary, kept)
+}

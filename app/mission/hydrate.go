@@ -1,0 +1,161 @@
+package mission
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/google/go-github/v60/github"
+
+	"github.com/sandpiper-bot/sandpiper/app/agent"
+	"github.com/sandpiper-bot/sandpiper/app/installation"
+	"github.com/sandpiper-bot/sandpiper/app/store"
+	"github.com/sandpiper-bot/sandpiper/webhooks"
+)
+
+// taskDir is where what the agent is given lies on the host; it is mounted read-only beside the workspace.
+func (e *Engine) taskDir(run string) string { return filepath.Join(e.runDir(run), "task") }
+
+// hydrate lays what the agent is given beside the workspace and returns the receipt as JSON.
+func (e *Engine) hydrate(ctx context.Context, m *store.Mission) (string, error) {
+	p, err := policyOf(m)
+	if err != nil {
+		return "", err
+	}
+	t, err := e.readTask(ctx, m)
+	if err != nil {
+		return "", err
+	}
+	tree, err := readTree(e.Git.Dir(storeKey(m.RepositoryID)), m.Base)
+	if err != nil {
+		return "", err
+	}
+	receipt, err := agent.Hydrate(e.taskDir(m.Run), t, tree, p)
+	if err != nil {
+		return "", fmt.Errorf("task of %s: %w", m.Run, err)
+	}
+	if err := e.stageAgent(m); err != nil {
+		return "", err
+	}
+	return marshal(receipt), nil
+}
+
+// readTask gathers the issue's text as of the trigger, and its comments with their authors' standing.
+func (e *Engine) readTask(ctx context.Context, m *store.Mission) (agent.Task, error) {
+	var text task
+	if err := json.Unmarshal([]byte(m.Task), &text); err != nil {
+		return agent.Task{}, fmt.Errorf("task of mission %s: %w", m.ID, err)
+	}
+	gh, err := e.GitHub.Client(ctx, repoOf(m), installation.Issues)
+	if err != nil {
+		return agent.Task{}, err
+	}
+	people := e.people(gh, repoOf(m))
+	t := agent.Task{
+		Repository: m.Owner + "/" + m.Name, Instruction: m.Instruction, TriggeredAt: m.TriggeredAt,
+		Issue: agent.Issue{
+			Number: m.Number, Title: text.Title, Body: text.Body,
+			URL: fmt.Sprintf("%s/%s/%s/issues/%d", e.GitHubURL, m.Owner, m.Name, m.Number),
+		},
+	}
+	if t.Issue.Author, err = people(ctx, text.Author, false); err != nil {
+		return t, err
+	}
+	if t.Requester, err = people(ctx, m.Requester, false); err != nil {
+		return t, err
+	}
+	comments, err := listComments(ctx, gh, m)
+	if err != nil {
+		return t, err
+	}
+	for _, c := range comments {
+		author, err := people(ctx, c.GetUser().GetLogin(), c.GetUser().GetType() == "Bot")
+		if err != nil {
+			return t, err
+		}
+		one := agent.Comment{
+			ID: c.GetID(), Body: c.GetBody(), Author: author, URL: c.GetHTMLURL(), CreatedAt: c.GetCreatedAt().Time, UpdatedAt: c.GetUpdatedAt().Time,
+		}
+		if author.Login == e.Slug+"[bot]" {
+			one.Withhold = "by Sandpiper itself"
+		}
+		t.Comments = append(t.Comments, one)
+	}
+	return t, nil
+}
+
+// mostComments is how many comments are read; more than an agent is given.
+const mostComments = 500
+
+func listComments(ctx context.Context, gh *github.Client, m *store.Mission) (all []*github.IssueComment, err error) {
+	options := &github.IssueListCommentsOptions{ListOptions: github.ListOptions{PerPage: 100}}
+	for len(all) < mostComments {
+		page, response, err := gh.Issues.ListComments(ctx, m.Owner, m.Name, m.Number, options)
+		if err != nil {
+			return nil, fmt.Errorf("comments of %d: %w", m.Number, err)
+		}
+		all = append(all, page...)
+		if response.NextPage == 0 {
+			break
+		}
+		options.Page = response.NextPage
+	}
+	return all, nil
+}
+
+// people looks up what an author may do here, each person once.
+func (e *Engine) people(gh *github.Client, repo installation.Repo) func(ctx context.Context, login string, bot bool) (agent.Person, error) {
+	known := map[string]agent.Person{}
+	return func(ctx context.Context, login string, bot bool) (agent.Person, error) {
+		if p, ok := known[login]; ok || login == "" || bot {
+			if !ok {
+				p = agent.Person{Login: login, Bot: bot}
+			}
+			return p, nil
+		}
+		who, err := e.standing(ctx, gh, repo, webhooks.User{Login: login})
+		if err != nil {
+			return agent.Person{}, err
+		}
+		p := agent.Person{Login: login, Standing: orNone(who.role, who.permission)}
+		known[login] = p
+		return p, nil
+	}
+}
+
+// staged is where a copy of an agent of this machine lies: beside what the agent is given, since a sandbox cannot see the
+// directory that it came from.
+func (e *Engine) staged(m *store.Mission, file string) string {
+	return filepath.Join(e.taskDir(m.Run), "bin", filepath.Base(file))
+}
+
+func (e *Engine) stageAgent(m *store.Mission) error {
+	file, ok := e.hostAgent()
+	if !ok {
+		return nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return end(Infrastructure, err, "the agent of the settings cannot be read")
+	}
+	to := e.staged(m, file)
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return fmt.Errorf("agent: %w", err)
+	}
+	if err := os.WriteFile(to, text, 0o755); err != nil {
+		return fmt.Errorf("agent: %w", err)
+	}
+	return nil
+}
+
+// hostAgent says whether the settings' agent is a program of this machine, which is an absolute path. Everything else is a
+// profile, or a command that the sandbox has to find.
+func (e *Engine) hostAgent() (file string, ok bool) {
+	if !filepath.IsAbs(e.Agent) {
+		return "", false
+	}
+	info, err := os.Stat(e.Agent)
+	return e.Agent, err == nil && info.Mode().IsRegular()
+}

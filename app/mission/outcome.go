@@ -1,0 +1,191 @@
+package mission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/google/go-github/v60/github"
+
+	"github.com/sandpiper-bot/sandpiper/app/agent"
+	"github.com/sandpiper-bot/sandpiper/app/installation"
+	"github.com/sandpiper-bot/sandpiper/promote"
+	"github.com/sandpiper-bot/sandpiper/sandbox"
+	"github.com/sandpiper-bot/sandpiper/sandbox/git"
+)
+
+// Outcome is what became of a mission's work, in the words that the comment, the log and the database share.
+type Outcome string
+
+// The outcomes.
+const (
+	Changed         Outcome = "changed"
+	Checked         Outcome = "checked"
+	NoChange        Outcome = "no change needed"
+	GaveUp          Outcome = "gave up"
+	BlockedByHost   Outcome = "blocked by host"
+	BlockedByPolicy Outcome = "blocked by policy"
+	BlockedByRule   Outcome = "blocked by rule"
+	Cancelled       Outcome = "cancelled"
+	OutOfBudget     Outcome = "out of budget"
+	Infrastructure  Outcome = "infrastructure"
+)
+
+// next says what a person can do after an outcome.
+func (o Outcome) next() string {
+	switch o {
+	case Changed:
+		return "Review the pull request. Merging is yours; the bot cannot."
+	case Checked:
+		return "The checks are on the pull request. A new push runs them again."
+	case NoChange:
+		return "Say more in the issue and `/sandpiper retry`, or close it."
+	case GaveUp:
+		return "Add what is missing to the issue, then `/sandpiper retry`."
+	case BlockedByPolicy:
+		return "Mend `.github/sandpiper.yml` on the default branch, then `/sandpiper retry`."
+	case BlockedByRule:
+		return "Once that is changed: `/sandpiper retry`."
+	case Cancelled:
+		return "`/sandpiper retry` starts again from the current base."
+	case OutOfBudget:
+		return "Raise the budget in `.github/sandpiper.yml` or make the task smaller, then `/sandpiper retry`."
+	default:
+		return "`/sandpiper retry` tries again; if it stays so, ask the people who run this bot."
+	}
+}
+
+// ended is the error of a step that ends the mission's work, with a class and a sentence for people.
+type ended struct {
+	outcome Outcome
+	message string
+	cause   error // for the log
+}
+
+func (e *ended) Error() string {
+	if e.cause == nil {
+		return string(e.outcome) + ": " + e.message
+	}
+	return fmt.Sprintf("%s: %s: %v", e.outcome, e.message, e.cause)
+}
+
+func (e *ended) Unwrap() error { return e.cause }
+
+func end(outcome Outcome, cause error, format string, args ...any) error {
+	return &ended{outcome: outcome, message: fmt.Sprintf(format, args...), cause: cause}
+}
+
+// mostTries is how often a step that fails for a passing reason is tried: with the waits below, for about ten minutes.
+const mostTries = 9
+
+// wait is how long to wait before try n+1: 1 s, 2 s, 4 s … at most 5 minutes.
+func wait(failures int) time.Duration {
+	return min(time.Second<<min(failures, 9), 5*time.Minute)
+}
+
+// judge sorts the error of a step: retry at some time, or end the work with an outcome.
+func judge(err error, failures int) (retry time.Duration, final *ended) {
+	var limited *installation.ErrLimited
+	switch {
+	case errors.As(err, &final):
+		return 0, final
+	case errors.As(err, &limited):
+		return max(limited.RetryAfter, time.Second), nil
+	}
+	if final := finalClass(err); final != nil {
+		return 0, final
+	}
+	tries := mostTries
+	if !passing(err) {
+		tries = 3 // not known to pass: a defect of ours more likely than weather
+	}
+	if failures+1 >= tries {
+		return 0, &ended{Infrastructure, fmt.Sprintf("this failed %d times in a row: %s", tries, plainCause(err)), err}
+	}
+	return wait(failures), nil
+}
+
+// finalClass names the errors that no repetition mends.
+func finalClass(err error) *ended {
+	var permission *installation.ErrPermission
+	var refused *promote.ErrRefused
+	var profile *agent.ErrNeedsNetwork
+	var unavailable *sandbox.ErrUnavailable
+	classes := []struct {
+		match   bool
+		outcome Outcome
+		message string
+	}{
+		{errors.Is(err, installation.ErrSuspended), BlockedByHost, "the installation of this App is suspended; an owner can lift that in the App's settings"},
+		{errors.Is(err, installation.ErrWithdrawn), BlockedByHost, "this repository is no longer among those that the App may reach"},
+		{errors.As(err, &permission), BlockedByHost, "the App lacks a permission here; an owner has to accept it in the installation's settings"},
+		{errors.Is(err, installation.ErrUnsupported), BlockedByHost, "this GitHub does not answer a call that the bot needs"},
+		{errors.Is(err, installation.ErrUnauthorized), Infrastructure, "GitHub does not accept the App's key; whoever runs the bot sees why with `sandpiper doctor`"},
+		{errors.Is(err, installation.ErrArchived), BlockedByRule, "the repository is archived, so nothing can be written to it"},
+		{errors.Is(err, promote.ErrNothing) || errors.Is(err, sandbox.ErrNothing), NoChange, "nothing differs from the base"},
+		{errors.As(err, &refused), BlockedByRule, ""},
+		{errors.Is(err, promote.ErrBaseGone), BlockedByRule, "the branch that this started from is gone"},
+		{errors.Is(err, promote.ErrBranchMoved), BlockedByRule, "somebody else has pushed to the branch of this promotion; their commits were left alone"},
+		{errors.Is(err, git.ErrEmpty), BlockedByRule, "the repository has no commits yet"},
+		{errors.Is(err, git.ErrNoRef), BlockedByRule, "the branch or commit to start from is gone"},
+		{errors.Is(err, git.ErrAuth), BlockedByHost, "git was not let in with the App's token"},
+		{errors.Is(err, git.ErrNotFound), BlockedByHost, "git does not find this repository at the host"},
+		{errors.As(err, &profile), BlockedByPolicy, ""},
+		{errors.As(err, &unavailable), Infrastructure, "this machine cannot provide the sandbox; whoever runs the bot sees why with `sandpiper doctor`"},
+	}
+	for _, c := range classes {
+		if !c.match {
+			continue
+		}
+		if c.message == "" {
+			c.message = plainCause(err)
+		}
+		return &ended{c.outcome, c.message, err}
+	}
+	return goneClass(err)
+}
+
+// goneClass reads GitHub's own words for things that are no more.
+func goneClass(err error) *ended {
+	var response *github.ErrorResponse
+	if !errors.As(err, &response) || response.Response == nil {
+		return nil
+	}
+	switch response.Response.StatusCode {
+	case http.StatusGone:
+		return &ended{BlockedByHost, "the issue has been deleted", err}
+	case http.StatusNotFound:
+		return &ended{BlockedByHost, "GitHub does not show this to the bot any more (deleted, transferred, or out of the App's reach)", err}
+	case http.StatusNotImplemented:
+		return &ended{BlockedByHost, "this GitHub does not answer a call that the bot needs", err}
+	case http.StatusForbidden, http.StatusUnprocessableEntity:
+		return &ended{BlockedByHost, "GitHub refused: " + response.Message, err}
+	}
+	return nil
+}
+
+// passing says whether an error is of the kind that time mends.
+func passing(err error) bool {
+	var response *github.ErrorResponse
+	if errors.As(err, &response) && response.Response != nil {
+		return response.Response.StatusCode >= 500
+	}
+	var network net.Error
+	return errors.Is(err, git.ErrNetwork) || errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, sandbox.ErrBusy)
+}
+
+// plainCause is the innermost sentence of an error that a person can use: GitHub's words, a reason, or its last part.
+func plainCause(err error) string {
+	var response *github.ErrorResponse
+	if errors.As(err, &response) {
+		return "GitHub said " + response.Message
+	}
+	var refused *promote.ErrRefused
+	if errors.As(err, &refused) {
+		return refused.Reason
+	}
+	return err.Error()
+}

@@ -1,0 +1,186 @@
+package mission
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/google/go-github/v60/github"
+
+	"github.com/sandpiper-bot/sandpiper/app/agent"
+	"github.com/sandpiper-bot/sandpiper/app/installation"
+	"github.com/sandpiper-bot/sandpiper/app/store"
+	"github.com/sandpiper-bot/sandpiper/checks"
+	"github.com/sandpiper-bot/sandpiper/promote"
+	"github.com/sandpiper-bot/sandpiper/sandbox"
+)
+
+// promote offers what the run made: branch, manifest, pull request. Everything in the request is recorded, so that it is the
+// same when this step runs twice.
+func (e *Engine) promote(ctx context.Context, m *store.Mission) (next, error) {
+	run, err := e.Store.Run(ctx, m.Run)
+	if err != nil {
+		return next{}, err
+	}
+	gh, err := e.GitHub.Client(ctx, repoOf(m), installation.Promote)
+	if err != nil {
+		return next{}, err
+	}
+	bot, err := e.bot(ctx, gh)
+	if err != nil {
+		return next{}, err
+	}
+	request, err := e.request(m, run, bot)
+	if err != nil {
+		return next{}, err
+	}
+	result, err := promote.Publish(ctx, promote.Deps{
+		GitHub: gh, Sandboxes: e.Sandboxes, Redact: e.Redact, Log: e.Log,
+		Repository: promote.Stored{Stores: e.Git, Remote: e.remote(m, installation.Promote)},
+	}, request)
+	var closed *promote.ErrClosed
+	if errors.As(err, &closed) {
+		return next{}, end(Cancelled, err, "%v", closed)
+	}
+	if err != nil {
+		return next{}, fmt.Errorf("promote %s: %w", m.Run, err)
+	}
+	m.Pull, m.PullURL, m.Branch, m.Head = result.PR.GetNumber(), result.PR.GetHTMLURL(), result.Branch, result.Head
+	m.Outcome, m.Message = string(Changed), fmt.Sprintf("pull request #%d", m.Pull)
+	digest := result.Manifest.Digest()
+	if err := e.Store.SavePromotion(ctx, store.Promotion{
+		Run: m.Run, Mission: m.ID, Commit: result.Head, Branch: result.Branch, Pull: m.Pull,
+		Manifest: string(result.Manifest.Canonical()), Digest: digest, CreatedAt: e.Now(),
+	}); err != nil {
+		return next{}, err
+	}
+	return next{step: stepReport, found: fmt.Sprintf("pull request #%d, %s, head %.7s, manifest %.19s…", m.Pull, m.Branch, m.Head, digest)}, nil
+}
+
+// bot is the account that commits are by. Its id is part of the address by which GitHub shows its face beside them.
+func (e *Engine) bot(ctx context.Context, gh *github.Client) (promote.Person, error) {
+	bot := promote.Person{Login: e.Slug + "[bot]", ID: e.botID.Load()}
+	if bot.ID != 0 {
+		return bot, nil
+	}
+	user, response, err := gh.Users.Get(ctx, bot.Login)
+	if response != nil && response.StatusCode == http.StatusNotFound {
+		return bot, nil // a GitHub that has no page for bots
+	}
+	if err != nil {
+		return bot, fmt.Errorf("account %s: %w", bot.Login, err)
+	}
+	bot.ID = user.GetID()
+	e.botID.Store(bot.ID)
+	return bot, nil
+}
+
+func (e *Engine) request(m *store.Mission, run *store.Run, bot promote.Person) (promote.Request, error) {
+	results, err := resultsOf(run)
+	if err != nil {
+		return promote.Request{}, err
+	}
+	var receipt agent.Receipt
+	if err := json.Unmarshal([]byte(run.Receipt), &receipt); err != nil {
+		return promote.Request{}, fmt.Errorf("receipt of %s: %w", run.ID, err)
+	}
+	r := promote.Request{
+		Run: sandbox.ID(m.Run), Mission: m.ID, Owner: m.Owner, Repo: m.Name, RepoID: m.RepositoryID, Base: m.BaseBranch,
+		Issue: m.Number, Title: m.Title, Requester: promote.Person{Login: m.Requester, ID: m.RequesterID},
+		Bot: bot, When: run.CreatedAt.Truncate(time.Second), Agent: run.Agent,
+	}
+	if r.DraftReason, err = draftReason(m, run, results); err != nil {
+		return promote.Request{}, err
+	}
+	r.Draft = r.DraftReason != ""
+	for _, c := range results {
+		r.Checks = append(r.Checks, promote.Check{
+			Name: c.Name, Conclusion: string(c.Conclusion), Summary: c.Summary, Required: c.Required, Duration: c.Duration, Annotations: len(c.Annotations),
+		})
+	}
+	for _, item := range receipt.Items {
+		row := promote.Item{What: item.Kind + " " + item.Source, Note: noteOn(item)}
+		if item.Withheld != "" {
+			r.Withheld = append(r.Withheld, row)
+		} else {
+			r.Given = append(r.Given, row)
+		}
+	}
+	return r, nil
+}
+
+// draftReason says why a pull request is not ready to be merged; empty: it is.
+func draftReason(m *store.Mission, run *store.Run, results []checks.Result) (string, error) {
+	var reasons []string
+	if !passed(results) {
+		reasons = append(reasons, "a required check failed")
+	}
+	p, err := policyOf(m)
+	if err != nil {
+		return "", err
+	}
+	var changes []sandbox.Change
+	if err := json.Unmarshal([]byte(run.Changes), &changes); err != nil {
+		return "", fmt.Errorf("changes of %s: %w", run.ID, err)
+	}
+	for _, c := range changes {
+		if glob, ok := p.Protects(c.Path); ok {
+			reasons = append(reasons, fmt.Sprintf("it changes %q, which the policy protects (%s)", c.Path, glob))
+			break
+		}
+	}
+	return strings.Join(reasons, "; "), nil
+}
+
+// noteOn is what a reviewer should know of something that the agent was given, or not.
+func noteOn(item agent.Item) string {
+	var notes []string
+	if item.Author != "" {
+		notes = append(notes, strings.TrimSpace("by "+item.Author+" "+item.Standing))
+	}
+	if item.Withheld != "" {
+		notes = append(notes, item.Withheld)
+	}
+	if item.Cut > 0 {
+		notes = append(notes, fmt.Sprintf("the last %d bytes were cut", item.Cut))
+	}
+	for _, h := range item.Hidden {
+		what := "taken out"
+		if h.Kept {
+			what = "left in"
+		}
+		notes = append(notes, fmt.Sprintf("hidden text (%s, %d bytes) %s", h.Kind, h.Bytes, what))
+	}
+	return strings.Join(notes, "; ")
+}
+
+// report shows each check as a Check Run on the commit that was promoted.
+func (e *Engine) report(ctx context.Context, m *store.Mission) (next, error) {
+	run, err := e.Store.Run(ctx, m.Run)
+	if err != nil {
+		return next{}, err
+	}
+	results, err := resultsOf(run)
+	if err != nil {
+		return next{}, err
+	}
+	gh, err := e.GitHub.Client(ctx, repoOf(m), installation.Checks)
+	if err != nil {
+		return next{}, err
+	}
+	for _, r := range results {
+		_, err := e.Reporter.Complete(ctx, gh, e.target(m), checkKey(m, r.Check), r)
+		if errors.Is(err, checks.ErrGone) || errors.Is(err, checks.ErrNoCommit) {
+			e.Log.Warn("check not reported", "mission", m.ID, "check", r.Name, "error", err)
+			continue
+		}
+		if err != nil {
+			return next{}, err
+		}
+	}
+	return next{step: stepArchive, found: fmt.Sprintf("%d Check Runs on %.7s", len(results), m.Head)}, nil
+}

@@ -1,0 +1,131 @@
+package mission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/google/go-github/v60/github"
+
+	"github.com/sandpiper-bot/sandpiper/app/installation"
+	"github.com/sandpiper-bot/sandpiper/app/store"
+	"github.com/sandpiper-bot/sandpiper/webhooks"
+)
+
+const helpText = `One command a line, by people with write access:
+
+| command | what it does |
+| --- | --- |
+| ` + "`/sandpiper run [words]`" + ` | starts a mission on this issue, or the checks on this pull request; the words are given to the agent |
+| ` + "`/sandpiper status`" + ` | says where the mission is |
+| ` + "`/sandpiper cancel`" + ` | stops it; what the agent made is kept in the bot's store |
+| ` + "`/sandpiper retry`" + ` | starts again from the current base |
+| ` + "`/sandpiper discard`" + ` | ends it and removes the sandbox; an open pull request of it is closed |
+| ` + "`/sandpiper help`" + ` | shows this |`
+
+// slash obeys one command line of a comment.
+func (e *Engine) slash(ctx context.Context, c webhooks.Slash) (string, error) {
+	repo := installation.Repo{InstallationID: c.InstallationID, ID: c.Repo.ID, Owner: c.Repo.Owner, Name: c.Repo.Name}
+	gh, err := e.GitHub.Client(ctx, repo, installation.Issues)
+	if err != nil {
+		return "", err
+	}
+	who, err := e.standing(ctx, gh, repo, c.Author)
+	if err != nil {
+		return "", err
+	}
+	key := fmt.Sprintf("comment:%d:%d", c.CommentID, c.Line)
+	say := func(text string) (string, error) {
+		return text, e.sayOnce(ctx, gh, repo, c.Number, "reply:"+key, text)
+	}
+	if !who.mayWrite() {
+		once := fmt.Sprintf("refuse:%d:%d:%s:permission", repo.ID, c.Number, c.Author.Login)
+		return "refused: no write access", e.sayOnce(ctx, gh, repo, c.Number, once,
+			"Only people with write access command the bot here, and @"+c.Author.Login+" has "+orNone(who.role, who.permission)+" access.")
+	}
+	m, err := e.Store.LastMission(ctx, repo.ID, c.Number, kindOf(c.Issue))
+	if err != nil && !errors.Is(err, store.ErrNone) {
+		return "", err
+	}
+	switch c.Verb {
+	case "run":
+		return e.start(ctx, trigger{meta: c.Meta, repo: repo, issue: c.Issue, by: c.Author, key: key, instruction: c.Args, at: c.At})
+	case "help":
+		return say(helpText)
+	}
+	verb, known := verbs[c.Verb]
+	if !known {
+		return say("There is no command `" + strings.ReplaceAll(c.Verb, "`", "") + "`.\n\n" + helpText)
+	}
+	if m == nil {
+		return say("There is no mission here yet. Put the label `" + e.Label + "` on, or say `/sandpiper run`.")
+	}
+	text, err := verb(e, ctx, gh, m, c)
+	if err != nil {
+		return "", err
+	}
+	return say(text)
+}
+
+// verbs are the commands about a mission that exists. Each says what the person is told, and may be called again.
+var verbs = map[string]func(*Engine, context.Context, *github.Client, *store.Mission, webhooks.Slash) (string, error){
+	"status":  (*Engine).sayStatus,
+	"cancel":  (*Engine).cancel,
+	"retry":   (*Engine).retry,
+	"discard": (*Engine).discard,
+}
+
+func (e *Engine) sayStatus(_ context.Context, _ *github.Client, m *store.Mission, _ webhooks.Slash) (string, error) {
+	return e.statusText(m), nil
+}
+
+func (e *Engine) cancel(ctx context.Context, _ *github.Client, m *store.Mission, c webhooks.Slash) (string, error) {
+	switch {
+	case m.Ended():
+		return "Mission " + m.ID + " has ended already (" + m.Outcome + ").", nil
+	case m.Step == stepWaiting && m.Kind == store.KindIssue:
+		return fmt.Sprintf("Mission %s has nothing running: its pull request #%d waits for a review. `/sandpiper discard` closes it.", m.ID, m.Pull), nil
+	}
+	return "Mission " + m.ID + " is being cancelled.", e.ask(ctx, m, wantCancel, c.Author.Login)
+}
+
+func (e *Engine) discard(ctx context.Context, _ *github.Client, m *store.Mission, c webhooks.Slash) (string, error) {
+	if m.Ended() {
+		return "Mission " + m.ID + " has ended already (" + m.Outcome + "); its sandbox is gone.", nil
+	}
+	return "Mission " + m.ID + " is being discarded.", e.ask(ctx, m, wantDiscard, c.Author.Login)
+}
+
+// retry begins the next attempt. An attempt whose pull request waits for people is not thrown away by it.
+func (e *Engine) retry(ctx context.Context, gh *github.Client, m *store.Mission, c webhooks.Slash) (string, error) {
+	switch {
+	case m.Kind == store.KindChecks && !m.Ended():
+		pr, _, err := gh.PullRequests.Get(ctx, m.Owner, m.Name, m.Number)
+		if err != nil {
+			return "", fmt.Errorf("pull request %d: %w", m.Number, err)
+		}
+		if err := e.Store.Supersede(ctx, m.ID, pr.GetHead().GetSHA(), "", e.Now()); err != nil {
+			return "", err
+		}
+		e.interrupt(m.ID)
+		e.Wake()
+		return "The checks run again.", nil
+	case m.Step == stepWaiting:
+		return fmt.Sprintf("Mission %s has pull request #%d waiting for a review. Close it or say `/sandpiper discard` first; then `/sandpiper run` starts anew.", m.ID, m.Pull), nil
+	case !m.Ended():
+		return "Mission " + m.ID + " is at work (" + m.Step + "). `/sandpiper cancel` stops it first.", nil
+	}
+	_, err := e.start(ctx, trigger{
+		meta: c.Meta, repo: repoOf(m), issue: c.Issue, by: c.Author,
+		key: fmt.Sprintf("comment:%d:%d", c.CommentID, c.Line), instruction: orFirst(c.Args, m.Instruction), at: c.At,
+	})
+	return "Trying again.", err
+}
+
+func orFirst(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}

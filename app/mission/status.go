@@ -1,0 +1,105 @@
+package mission
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/sandpiper-bot/sandpiper/app/installation"
+	"github.com/sandpiper-bot/sandpiper/app/store"
+	"github.com/sandpiper-bot/sandpiper/sandbox/quote"
+)
+
+// stepWords say to people what a step does.
+var stepWords = map[string]string{
+	stepTake:    "taking it up",
+	stepCreate:  "making the sandbox",
+	stepExecute: "the agent is at work",
+	stepInspect: "looking at what changed",
+	stepVerify:  "running the checks",
+	stepPromote: "opening the pull request",
+	stepReport:  "reporting the checks",
+	stepArchive: "cleaning up",
+	stepClose:   "cleaning up",
+	stepWaiting: "waiting for a review",
+}
+
+// tell brings the mission's status comment up to date: made once, edited in place, left alone when nothing is new.
+func (e *Engine) tell(ctx context.Context, m *store.Mission) error {
+	if m.Kind == store.KindChecks && (m.Outcome == "" || m.Outcome == string(Checked)) {
+		return nil // its Check Runs tell it all
+	}
+	text := e.statusText(m)
+	// Not of the text, which holds the time that has passed.
+	sum := sha256.Sum256([]byte(strings.Join([]string{m.Step, m.Run, m.Outcome, m.Message, m.PullURL}, "\x00")))
+	digest := hex.EncodeToString(sum[:8])
+	if digest == m.CommentDigest || m.CommentID < 0 {
+		return nil
+	}
+	gh, err := e.GitHub.Client(ctx, repoOf(m), installation.Issues)
+	if err != nil {
+		return err
+	}
+	key := "status:" + m.ID
+	if m.CommentID == 0 {
+		m.CommentID, err = e.comment(ctx, gh, repoOf(m), m.Number, key, text)
+		if err != nil {
+			return err
+		}
+		m.CommentDigest = digest
+		return nil
+	}
+	err = e.editComment(ctx, gh, repoOf(m), m.CommentID, key, text)
+	if errors.Is(err, errCommentGone) {
+		m.CommentID = -1 // a person does not want to see it
+		return nil
+	}
+	if err == nil {
+		m.CommentDigest = digest
+	}
+	return err
+}
+
+// statusText is the status comment. It holds nothing that an agent or a stranger wrote but the issue's title, quoted.
+func (e *Engine) statusText(m *store.Mission) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "**Sandpiper** · mission `%s`, started by %s\n\n", m.ID, quote.Text(m.Requester))
+	switch {
+	case m.Outcome == "":
+		fmt.Fprintf(&b, "⏳ **%s**", stepWords[m.Step])
+	case m.Outcome == string(Changed), m.Outcome == string(Checked):
+		fmt.Fprintf(&b, "✅ **%s**", m.Outcome)
+	default:
+		fmt.Fprintf(&b, "⛔ **%s**", m.Outcome)
+	}
+	if m.Message != "" {
+		fmt.Fprintf(&b, ": %s", quote.Text(m.Message))
+	}
+	b.WriteString("\n\n| | |\n| --- | --- |\n")
+	row := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(&b, "| %s | %s |\n", name, value)
+		}
+	}
+	if m.Base != "" {
+		row("base", fmt.Sprintf("`%.12s` (%s)", m.Base, quote.Text(m.BaseBranch)))
+	}
+	row("run", "`"+m.Run+"`")
+	if m.PullURL != "" {
+		row("pull request", fmt.Sprintf("[#%d](%s)", m.Pull, m.PullURL))
+	}
+	row("policy", quote.Text(m.PolicySource))
+	if m.Outcome != "" {
+		row("took", m.UpdatedAt.Sub(m.CreatedAt).Round(time.Second).String())
+		fmt.Fprintf(&b, "\n%s", Outcome(m.Outcome).next())
+	} else {
+		row("for", e.Now().Sub(m.CreatedAt).Round(time.Second).String())
+		b.WriteString("\n`/sandpiper cancel` stops it.")
+	}
+	b.WriteString(" `/sandpiper help` lists the commands.")
+	return b.String()
+}

@@ -1,0 +1,72 @@
+package mission
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	gogit "github.com/go-git/go-git/v5"
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/filemode"
+	"github.com/go-git/go-git/v5/plumbing/object"
+)
+
+// commitTree is the tree of a commit in a store, read as objects: no working tree, configuration or filter is involved.
+type commitTree struct {
+	root *object.Tree
+}
+
+// readTree opens the tree of a commit in the bare repository at dir.
+func readTree(dir, commit string) (*commitTree, error) {
+	repo, err := gogit.PlainOpen(dir)
+	if err != nil {
+		return nil, fmt.Errorf("store %s: %w", dir, err)
+	}
+	c, err := repo.CommitObject(plumbing.NewHash(commit))
+	if err != nil {
+		return nil, fmt.Errorf("commit %s: %w", commit, err)
+	}
+	root, err := c.Tree()
+	if err != nil {
+		return nil, fmt.Errorf("tree of %s: %w", commit, err)
+	}
+	return &commitTree{root: root}, nil
+}
+
+// Exists says whether there is a regular file.
+func (t *commitTree) Exists(path string) bool {
+	entry, err := t.root.FindEntry(path)
+	return err == nil && (entry.Mode == filemode.Regular || entry.Mode == filemode.Executable || entry.Mode == filemode.Deprecated)
+}
+
+// mostRead bounds what is read of one file; a Makefile or an AGENTS.md is far below it.
+const mostRead = 4 << 20
+
+// Read gives a regular file, whole.
+func (t *commitTree) Read(path string) ([]byte, error) {
+	file, err := t.root.File(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if file.Size > mostRead {
+		return nil, fmt.Errorf("%s: %d bytes are more than the %d that are read", path, file.Size, mostRead)
+	}
+	r, err := file.Reader()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	text, err := io.ReadAll(r)
+	return text, errors.Join(err, r.Close())
+}
+
+// Paths lists the regular files.
+func (t *commitTree) Paths() ([]string, error) {
+	var paths []string
+	files := t.root.Files()
+	defer files.Close()
+	err := files.ForEach(func(f *object.File) error {
+		paths = append(paths, f.Name)
+		return nil
+	})
+	return paths, err
+}

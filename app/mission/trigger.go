@@ -1,0 +1,230 @@
+package mission
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/google/go-github/v60/github"
+
+	"github.com/sandpiper-bot/sandpiper/app/installation"
+	"github.com/sandpiper-bot/sandpiper/app/store"
+	"github.com/sandpiper-bot/sandpiper/webhooks"
+)
+
+// standing is what a person may do in a repository, by the collaborator permission API; never by author_association,
+// which does not show the membership of people who hide it.
+type standing struct {
+	user       webhooks.User
+	permission string // admin, write, read or none
+	role       string // admin, maintain, write, triage, read, or a custom role
+}
+
+func (s standing) mayWrite() bool { return s.permission == "admin" || s.permission == "write" }
+
+// rank orders roles: a policy may ask for more than write.
+func (s standing) rank() int {
+	switch {
+	case s.permission == "admin":
+		return 3
+	case s.role == "maintain":
+		return 2
+	case s.permission == "write":
+		return 1
+	}
+	return 0
+}
+
+func (e *Engine) standing(ctx context.Context, gh *github.Client, repo installation.Repo, user webhooks.User) (standing, error) {
+	if user.Login == "" {
+		return standing{}, nil // the account is gone
+	}
+	// By hand, since go-github v60 does not read role_name, without which maintain looks like write.
+	request, err := gh.NewRequest(http.MethodGet, fmt.Sprintf("repos/%s/%s/collaborators/%s/permission", repo.Owner, repo.Name, user.Login), nil)
+	if err != nil {
+		return standing{}, fmt.Errorf("permission of %s: %w", user.Login, err)
+	}
+	var level struct {
+		Permission string `json:"permission"`
+		RoleName   string `json:"role_name"`
+	}
+	response, err := gh.Do(ctx, request, &level)
+	if response != nil && response.StatusCode == http.StatusNotFound {
+		return standing{user: user, permission: "none"}, nil // not a collaborator, or an App
+	}
+	if err != nil {
+		return standing{}, fmt.Errorf("permission of %s: %w", user.Login, err)
+	}
+	return standing{user: user, permission: level.Permission, role: level.RoleName}, nil
+}
+
+// task is the text of an issue as of the trigger; it waits in the mission until the agent is given it.
+type task struct {
+	Title  string `json:"title"`
+	Body   string `json:"body"`
+	Author string `json:"author"`
+	Label  string `json:"label,omitempty"` // that started it
+}
+
+// labelled starts a mission when the trigger label was put on an issue or pull request.
+func (e *Engine) labelled(ctx context.Context, c webhooks.LabelAdded) (string, error) {
+	if !strings.EqualFold(c.Label, e.Label) {
+		return "ignored: label " + c.Label, nil
+	}
+	if c.Sender.Login == e.Slug+"[bot]" {
+		return "ignored: our own label", nil
+	}
+	t := trigger{
+		meta: c.Meta, issue: c.Issue, by: c.Sender, key: "delivery:" + c.DeliveryID, label: c.Label, at: c.UpdatedAt,
+		repo: installation.Repo{InstallationID: c.InstallationID, ID: c.Repo.ID, Owner: c.Repo.Owner, Name: c.Repo.Name},
+	}
+	return e.start(ctx, t)
+}
+
+// trigger is a wish to start a mission.
+type trigger struct {
+	meta        webhooks.Meta
+	repo        installation.Repo
+	issue       webhooks.Issue
+	by          webhooks.User
+	key         string
+	label       string // "" for a slash command
+	instruction string
+	at          time.Time
+}
+
+// start decides on a trigger and begins a mission, or refuses, visibly and once.
+func (e *Engine) start(ctx context.Context, t trigger) (string, error) {
+	if m, err := e.open(ctx, t.repo.ID, t.issue.Number, kindOf(t.issue)); err != nil {
+		return "", err
+	} else if m != nil && m.TriggerKey == t.key {
+		return "mission " + m.ID + " has begun", nil // this delivery, handled before a crash
+	}
+	gh, err := e.GitHub.Client(ctx, t.repo, installation.Issues)
+	if err != nil {
+		return "", err
+	}
+	now, _, err := gh.Issues.Get(ctx, t.repo.Owner, t.repo.Name, t.issue.Number)
+	if err != nil {
+		return "", fmt.Errorf("issue %d: %w", t.issue.Number, err)
+	}
+	if t.label != "" && !hasLabel(now, t.label) {
+		return "ignored: the label has been taken off already", nil
+	}
+	who, err := e.standing(ctx, gh, t.repo, t.by)
+	if err != nil {
+		return "", err
+	}
+	if !who.mayWrite() {
+		return e.refuse(ctx, gh, t, "permission", "Only people with write access start missions here, and @"+t.by.Login+" has "+orNone(who.role, who.permission)+" access.")
+	}
+	if now.GetState() != "open" {
+		return e.refuse(ctx, gh, t, "closed", "This is closed. Open it again first.")
+	}
+	if now.IsPullRequest() {
+		return e.startChecks(ctx, gh, t)
+	}
+	return e.begin(ctx, gh, t)
+}
+
+func (e *Engine) begin(ctx context.Context, gh *github.Client, t trigger) (string, error) {
+	text, err := json.Marshal(task{Title: t.issue.Title, Body: t.issue.Body, Author: t.issue.Author.Login, Label: t.label})
+	if err != nil {
+		return "", err
+	}
+	m := &store.Mission{
+		Kind: store.KindIssue, InstallationID: t.repo.InstallationID, RepositoryID: t.repo.ID, Owner: t.repo.Owner, Name: t.repo.Name,
+		Number: t.issue.Number, Title: t.issue.Title, Task: string(text), TriggerKey: t.key, Requester: t.by.Login, RequesterID: t.by.ID,
+		Instruction: t.instruction, TriggeredAt: t.at, Step: stepTake, Attempt: 1,
+	}
+	err = e.insert(ctx, m)
+	if !errors.Is(err, store.ErrOpen) {
+		return "mission " + m.ID + " begun", err
+	}
+	there, err := e.open(ctx, t.repo.ID, t.issue.Number, store.KindIssue)
+	if err != nil || there == nil {
+		return "ignored: this trigger has started a mission before", err
+	}
+	if there.Step == stepWaiting {
+		return e.refuse(ctx, gh, t, "open:"+there.ID, fmt.Sprintf("Mission %s has pull request #%d waiting for a review. Merge or close it, or say `/sandpiper discard`, then start again.", there.ID, there.Pull))
+	}
+	// Two people, or one person and a retry of GitHub: one mission serves them both.
+	return "ignored: mission " + there.ID + " is at it", e.unlabel(ctx, gh, t)
+}
+
+// insert gives a mission its id and stores it.
+func (e *Engine) insert(ctx context.Context, m *store.Mission) error {
+	m.CreatedAt, m.UpdatedAt, m.DueAt = e.Now(), e.Now(), e.Now()
+	m.ID = "m-" + newID()
+	m.Run = runID(m)
+	if err := e.Store.Begin(ctx, m); err != nil {
+		return err
+	}
+	e.Wake()
+	return nil
+}
+
+// newID is five letters of a base of 32: a collision would be refused by the database, and a person can say it aloud.
+func newID() string { return strings.ToLower(rand.Text()[:5]) }
+
+// runID names the run of a mission's present attempt, and with it everything that the run owns.
+func runID(m *store.Mission) string {
+	return fmt.Sprintf("r-%s-%d", strings.TrimPrefix(m.ID, "m-"), m.Attempt)
+}
+
+// refuse says once, where the person looks, why nothing is done. The label goes, so that it can be put on again.
+func (e *Engine) refuse(ctx context.Context, gh *github.Client, t trigger, class, sentence string) (string, error) {
+	key := fmt.Sprintf("refuse:%d:%d:%s:%s", t.repo.ID, t.issue.Number, t.by.Login, class)
+	if err := e.sayOnce(ctx, gh, t.repo, t.issue.Number, key, "Not started: "+sentence); err != nil {
+		return "", err
+	}
+	return "refused: " + sentence, e.unlabel(ctx, gh, t)
+}
+
+func (e *Engine) unlabel(ctx context.Context, gh *github.Client, t trigger) error {
+	if t.label == "" {
+		return nil
+	}
+	return removeLabel(ctx, gh, t.repo, t.issue.Number, t.label)
+}
+
+func removeLabel(ctx context.Context, gh *github.Client, repo installation.Repo, number int, label string) error {
+	response, err := gh.Issues.RemoveLabelForIssue(ctx, repo.Owner, repo.Name, number, label)
+	if response != nil && response.StatusCode == http.StatusNotFound {
+		return nil // somebody was quicker
+	}
+	if err != nil {
+		return fmt.Errorf("label %s of %d: %w", label, number, err)
+	}
+	return nil
+}
+
+func hasLabel(issue *github.Issue, name string) bool {
+	for _, l := range issue.Labels {
+		if strings.EqualFold(l.GetName(), name) {
+			return true
+		}
+	}
+	return false
+}
+
+func kindOf(i webhooks.Issue) store.Kind {
+	if i.IsPR {
+		return store.KindChecks
+	}
+	return store.KindIssue
+}
+
+func orNone(values ...string) string {
+	for _, v := range values {
+		if v != "" {
+			return v
+		}
+	}
+	return "no"
+}

@@ -1,0 +1,202 @@
+package mission
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sandpiper-bot/sandpiper/app/installation"
+	"github.com/sandpiper-bot/sandpiper/app/policy"
+	"github.com/sandpiper-bot/sandpiper/app/store"
+	"github.com/sandpiper-bot/sandpiper/checks"
+	"github.com/sandpiper-bot/sandpiper/sandbox"
+)
+
+// verify runs the checks on the collected tree, in a sandbox of its own: what the agent left lying in its workspace, its
+// home or its processes has no part in it.
+func (e *Engine) verify(ctx context.Context, m *store.Mission) (next, error) {
+	run, err := e.Store.Run(ctx, m.Run)
+	if err != nil {
+		return next{}, err
+	}
+	tree, list, err := e.checksOf(m, run.Result)
+	if err != nil {
+		return next{}, err
+	}
+	var results []checks.Result
+	if len(list) > 0 {
+		id, err := e.makeSandbox(ctx, m, string(checksSandbox(m)), run.Result, "the result of "+m.Run, sandbox.ID(m.Run))
+		if err != nil {
+			return next{}, err
+		}
+		results, err = checks.Run(ctx, e.Sandboxes, id, list, checks.Options{Tree: tree, Redact: e.Redact, Now: e.Now})
+		if err != nil {
+			return next{}, err
+		}
+	}
+	run.Checks = marshal(results)
+	if err := e.Store.SaveRun(ctx, run); err != nil {
+		return next{}, err
+	}
+	if passed(results) {
+		if err := e.Sandboxes.Verified(ctx, sandbox.ID(m.Run)); err != nil {
+			return next{}, fmt.Errorf("sandbox %s: %w", m.Run, err)
+		}
+	}
+	return next{step: stepPromote, found: describeResults(results)}, nil
+}
+
+// checksOf gives the checks that the policy names, or those that the tree suggests.
+func (e *Engine) checksOf(m *store.Mission, commit string) (*commitTree, []checks.Check, error) {
+	p, err := policyOf(m)
+	if err != nil {
+		return nil, nil, err
+	}
+	tree, err := readTree(e.Git.Dir(storeKey(m.RepositoryID)), commit)
+	if err != nil {
+		return nil, nil, err
+	}
+	if p.Checks == nil {
+		return tree, checks.Detect(tree), nil
+	}
+	list := []checks.Check{}
+	for _, c := range p.Checks {
+		list = append(list, checkOf(c))
+	}
+	return tree, list, nil
+}
+
+func checkOf(c policy.Check) checks.Check {
+	return checks.Check{Name: c.Name, Run: c.Run, Dir: c.Dir, Annotate: c.Annotate, Required: c.Required, Timeout: c.Timeout}
+}
+
+// passed says whether no required check failed. One that could not be judged is not held against the change, and is
+// shown as what it is.
+func passed(results []checks.Result) bool {
+	return !slices.ContainsFunc(results, func(r checks.Result) bool {
+		return r.Required && r.Conclusion != checks.Success && r.Conclusion != checks.Neutral
+	})
+}
+
+func describeResults(results []checks.Result) string {
+	if len(results) == 0 {
+		return "no checks: the policy names none and the tree suggests none"
+	}
+	var parts []string
+	for _, r := range results {
+		part := r.Name
+		if r.Conclusion != checks.Success {
+			part += " " + string(r.Conclusion)
+		}
+		switch n := len(r.Annotations); {
+		case n == 1:
+			part += " (1 annotation)"
+		case n > 1:
+			part += fmt.Sprintf(" (%d annotations)", n)
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, ", ")
+}
+
+func resultsOf(run *store.Run) (results []checks.Result, err error) {
+	if run.Checks == "" {
+		return nil, nil
+	}
+	if err := json.Unmarshal([]byte(run.Checks), &results); err != nil {
+		return nil, fmt.Errorf("checks of %s: %w", run.ID, err)
+	}
+	return results, nil
+}
+
+func (e *Engine) target(m *store.Mission) checks.Target {
+	return checks.Target{Owner: m.Owner, Repo: m.Name, HeadSHA: m.Head}
+}
+
+// verifyPull runs the checks on the head of a pull request and reports each as it goes.
+func (e *Engine) verifyPull(ctx context.Context, m *store.Mission) (next, error) {
+	gh, err := e.GitHub.Client(ctx, repoOf(m), installation.Checks)
+	if err != nil {
+		return next{}, err
+	}
+	tree, list, err := e.checksOf(m, m.Head)
+	if err != nil {
+		return next{}, err
+	}
+	if m.OnlyCheck != "" {
+		list = slices.DeleteFunc(list, func(c checks.Check) bool { return checks.RunName(c.Name) != m.OnlyCheck })
+	}
+	run := &store.Run{ID: m.Run, Mission: m.ID, Attempt: m.Attempt, Base: m.Head, Result: m.Head, CreatedAt: e.Now()}
+	run.Checks = marshal(pending(list))
+	if err := e.Store.SaveRun(ctx, run); err != nil {
+		return next{}, err
+	}
+	for _, c := range list {
+		if _, err := e.Reporter.Queue(ctx, gh, e.target(m), checkKey(m, c)); err != nil {
+			return next{}, err
+		}
+	}
+	var reported error
+	results, err := checks.Run(ctx, e.Sandboxes, sandbox.ID(m.Run), list, checks.Options{
+		Tree: tree, Redact: e.Redact, Now: e.Now,
+		Starting: func(c checks.Check) {
+			if _, err := e.Reporter.Start(ctx, gh, e.target(m), checkKey(m, c), e.Now()); err != nil {
+				e.Log.Warn("check not shown as started", "mission", m.ID, "check", c.Name, "error", err)
+			}
+		},
+		Finished: func(r checks.Result) {
+			_, err := e.Reporter.Complete(ctx, gh, e.target(m), checkKey(m, r.Check), r)
+			reported = errors.Join(reported, err)
+		},
+	})
+	if err = errors.Join(err, reported); err != nil {
+		return next{}, err
+	}
+	run.Checks, run.EndedAt = marshal(results), e.Now()
+	if err := e.Store.SaveRun(ctx, run); err != nil {
+		return next{}, err
+	}
+	m.Outcome, m.Message = string(Checked), describeResults(results)
+	return next{step: stepArchive, found: m.Message}, nil
+}
+
+// pending is what is known of checks that have not run: enough to conclude their Check Runs if they never do.
+func pending(list []checks.Check) []checks.Result {
+	results := []checks.Result{}
+	for _, c := range list {
+		results = append(results, checks.Result{Check: c})
+	}
+	return results
+}
+
+// cancelChecks concludes the Check Runs of a run that was stopped before they were.
+func (e *Engine) cancelChecks(ctx context.Context, m *store.Mission, run *store.Run, why string) error {
+	if !run.EndedAt.IsZero() {
+		return nil
+	}
+	results, err := resultsOf(run)
+	if err != nil {
+		return err
+	}
+	gh, err := e.GitHub.Client(ctx, repoOf(m), installation.Checks)
+	if err != nil {
+		return err
+	}
+	target := e.target(m)
+	target.HeadSHA = run.Base // of this run, not of the one that supersedes it
+	for _, r := range results {
+		r.Conclusion, r.Summary, r.Completed = checks.Cancelled, why, e.Now()
+		if _, err := e.Reporter.Complete(ctx, gh, target, checkKey(m, r.Check), r); err != nil && !errors.Is(err, checks.ErrGone) && !errors.Is(err, checks.ErrNoCommit) {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkKey names one check of one run for ever; a re-run is another run and another key.
+func checkKey(m *store.Mission, c checks.Check) checks.ExternalID {
+	return checks.ExternalID{Mission: m.ID, Run: m.Run, Check: c.Name, Attempt: 1}
+}

@@ -1,0 +1,58 @@
+package mission
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/go-github/v60/github"
+
+	"github.com/sandpiper-bot/sandpiper/app/installation"
+	"github.com/sandpiper-bot/sandpiper/app/store"
+)
+
+// What people, or the end of a pull request, ask of an open mission.
+const (
+	wantCancel  = "cancel"
+	wantDiscard = "discard"
+	wantEnd     = "end"    // its pull request was closed
+	wantMerged  = "merged" // its pull request was merged
+)
+
+// obey fulfils a wish. Whatever runs is stopped by the close step, which records it before it goes.
+func (e *Engine) obey(ctx context.Context, m *store.Mission) (next, error) {
+	switch m.Want {
+	case wantCancel:
+		m.Outcome, m.Message = string(Cancelled), "cancelled by "+m.WantBy
+	case wantEnd:
+		m.Message = fmt.Sprintf("the pull request was closed by %s", m.WantBy)
+	case wantMerged:
+		m.Message = fmt.Sprintf("the pull request was merged by %s", m.WantBy)
+	case wantDiscard:
+		if err := e.closePull(ctx, m); err != nil {
+			return next{}, err
+		}
+		m.Outcome, m.Message = string(Cancelled), "discarded by "+m.WantBy
+	default:
+		return next{}, fmt.Errorf("want %q of mission %s is not known", m.Want, m.ID)
+	}
+	if err := e.Store.Save(ctx, m, e.Now()); err != nil {
+		return next{}, err
+	}
+	return next{step: stepClose}, e.Store.Wanted(ctx, m.ID)
+}
+
+// closePull closes the pull request of a discarded mission. Its branch stays: it may hold commits of people.
+func (e *Engine) closePull(ctx context.Context, m *store.Mission) error {
+	if m.Kind != store.KindIssue || m.Pull == 0 {
+		return nil
+	}
+	gh, err := e.GitHub.Client(ctx, repoOf(m), installation.Promote)
+	if err != nil {
+		return err
+	}
+	closed := "closed"
+	if _, _, err := gh.PullRequests.Edit(ctx, m.Owner, m.Name, m.Pull, &github.PullRequest{State: &closed}); err != nil {
+		return fmt.Errorf("pull request %d: %w", m.Pull, err)
+	}
+	return nil
+}

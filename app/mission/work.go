@@ -1,0 +1,214 @@
+package mission
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/sandpiper-bot/sandpiper/app/installation"
+	"github.com/sandpiper-bot/sandpiper/app/store"
+	"github.com/sandpiper-bot/sandpiper/sandbox"
+	"github.com/sandpiper-bot/sandpiper/sandbox/git"
+)
+
+// ensureCommit fetches what the refspec names, and the commit itself if that did not bring it: a branch may have been moved
+// since the mission pinned its base.
+func (e *Engine) ensureCommit(ctx context.Context, m *store.Mission, commit, refspec string) error {
+	key := storeKey(m.RepositoryID)
+	if _, err := e.Git.Resolve(ctx, key, commit+"^{commit}"); err == nil {
+		return nil
+	}
+	remote := e.remote(m, installation.Read)
+	err := e.Git.Fetch(ctx, remote, refspec)
+	if err != nil && !errors.Is(err, git.ErrNoRef) {
+		return fmt.Errorf("fetch %s/%s: %w", m.Owner, m.Name, err)
+	}
+	if _, err := e.Git.Resolve(ctx, key, commit+"^{commit}"); err == nil {
+		return nil
+	}
+	if err := e.Git.Fetch(ctx, remote, "+"+commit+":refs/sandpiper/fetch/commits/"+commit); err != nil {
+		return fmt.Errorf("fetch %s of %s/%s: %w", commit, m.Owner, m.Name, err)
+	}
+	return nil
+}
+
+// makeSandbox makes or finds the sandbox of a run.
+func (e *Engine) makeSandbox(ctx context.Context, m *store.Mission, run, base, from string, parent sandbox.ID) (sandbox.ID, error) {
+	source := sandbox.Source{
+		Key: storeKey(m.RepositoryID), URL: fmt.Sprintf("%s/%s/%s", e.GitHubURL, m.Owner, m.Name), Base: base, From: from,
+	}
+	id, err := e.Sandboxes.Create(ctx, m.ID, source, sandbox.Options{ID: sandbox.ID(run), Parent: parent})
+	if err != nil {
+		return "", fmt.Errorf("sandbox %s: %w", run, err)
+	}
+	return id, nil
+}
+
+func (e *Engine) describeSandbox(id sandbox.ID) string {
+	r, err := e.Sandboxes.Record(id)
+	if err != nil {
+		return string(id)
+	}
+	return fmt.Sprintf("%s: %s, bubblewrap, no network, no credential", id, r.Backend)
+}
+
+// createForIssue makes the sandbox at the pinned base and lays what the agent is given beside it.
+func (e *Engine) createForIssue(ctx context.Context, m *store.Mission) (next, error) {
+	refspec := fmt.Sprintf("+refs/heads/%s:refs/sandpiper/fetch/heads/%s", m.BaseBranch, m.BaseBranch)
+	if err := e.ensureCommit(ctx, m, m.Base, refspec); err != nil {
+		return next{}, err
+	}
+	id, err := e.makeSandbox(ctx, m, m.Run, m.Base, m.BaseBranch, "")
+	if err != nil {
+		return next{}, err
+	}
+	run := &store.Run{ID: m.Run, Mission: m.ID, Attempt: m.Attempt, Base: m.Base, CreatedAt: e.Now()}
+	if run.Receipt, err = e.hydrate(ctx, m); err != nil {
+		return next{}, err
+	}
+	if err := e.Store.SaveRun(ctx, run); err != nil {
+		return next{}, err
+	}
+	return next{step: stepExecute, found: e.describeSandbox(id)}, nil
+}
+
+// inspect collects what the agent left, now that its last process is dead, and decides whether there is something to check.
+func (e *Engine) inspect(ctx context.Context, m *store.Mission) (next, error) {
+	run, err := e.Store.Run(ctx, m.Run)
+	if err != nil {
+		return next{}, err
+	}
+	id := sandbox.ID(m.Run)
+	if run.Result, err = e.Sandboxes.CollectDiff(ctx, id); err != nil {
+		return next{}, fmt.Errorf("collect %s: %w", id, err)
+	}
+	changes, err := e.Sandboxes.ListChanges(ctx, id)
+	if err != nil {
+		return next{}, fmt.Errorf("changes of %s: %w", id, err)
+	}
+	run.Changes = marshal(changes)
+	if err := e.Store.SaveRun(ctx, run); err != nil {
+		return next{}, err
+	}
+	if err := e.recordFindings(ctx, id); err != nil {
+		return next{}, err
+	}
+	outcome, err := e.agentOutcome(m, run)
+	if err != nil {
+		return next{}, err
+	}
+	if final := verdict(outcome, len(changes)); final != nil {
+		return next{}, final
+	}
+	return next{step: stepVerify, found: describeChanges(changes)}, nil
+}
+
+func (e *Engine) recordFindings(ctx context.Context, id sandbox.ID) error {
+	record, err := e.Sandboxes.Record(id)
+	if err != nil {
+		return err
+	}
+	return e.Store.AddFindings(ctx, record.Findings)
+}
+
+func describeChanges(changes []sandbox.Change) string {
+	if len(changes) == 1 {
+		c := changes[0]
+		return fmt.Sprintf("1 change: %q %s +%d −%d", c.Path, c.Kind, c.Added, c.Removed)
+	}
+	added, removed := 0, 0
+	for _, c := range changes {
+		added, removed = added+max(c.Added, 0), removed+max(c.Removed, 0)
+	}
+	return fmt.Sprintf("%d changes: +%d −%d", len(changes), added, removed)
+}
+
+// waiting is the state of a mission whose next move is a person's. It is never due by itself.
+func (e *Engine) waiting(context.Context, *store.Mission) (next, error) {
+	return next{step: stepWaiting, idle: true}, nil
+}
+
+// archive ends the work of a run: everything in its sandboxes is recorded, and they go.
+func (e *Engine) archive(ctx context.Context, m *store.Mission) (next, error) {
+	if err := e.clear(ctx, m, "the run is over"); err != nil {
+		return next{}, err
+	}
+	if err := e.finish(ctx, m); err != nil {
+		return next{}, err
+	}
+	found := "waiting for a review by a person with write access other than " + m.Requester
+	if m.Kind == store.KindChecks {
+		found = "waiting for a new commit"
+	}
+	return next{step: stepWaiting, idle: true, found: found}, nil
+}
+
+// close is archive for a mission that waits for nothing more.
+func (e *Engine) close(ctx context.Context, m *store.Mission) (next, error) {
+	if err := e.clear(ctx, m, orFirst(m.Message, "the mission is over")); err != nil {
+		return next{}, err
+	}
+	if err := e.takeLabel(ctx, m); err != nil {
+		e.Log.Warn("the label stays on", "mission", m.ID, "error", err)
+	}
+	if err := e.finish(ctx, m); err != nil {
+		return next{}, err
+	}
+	return next{step: stepEnded, found: orFirst(m.Message, m.Outcome)}, nil
+}
+
+// finish tells the end. The comment is a courtesy: an issue that is gone keeps no mission from ending.
+func (e *Engine) finish(ctx context.Context, m *store.Mission) error {
+	m.UpdatedAt = e.Now()
+	err := e.tell(ctx, m)
+	if err != nil && finalClass(err) == nil && m.Failures < mostTries-1 {
+		return err
+	}
+	if err != nil {
+		e.Log.Warn("the end could not be told on the issue", "mission", m.ID, "error", err)
+	}
+	e.GitHub.Release(ctx, repoOf(m))
+	return nil
+}
+
+// clear ends what a run still has open: Check Runs are concluded, sandboxes recorded and removed.
+func (e *Engine) clear(ctx context.Context, m *store.Mission, why string) error {
+	for _, id := range []sandbox.ID{sandbox.ID(m.Run), checksSandbox(m)} {
+		if _, err := e.Sandboxes.Discard(ctx, id); err != nil && !errors.Is(err, sandbox.ErrUnknown) {
+			return fmt.Errorf("discard %s: %w", id, err)
+		}
+	}
+	run, err := e.Store.Run(ctx, m.Run)
+	if errors.Is(err, store.ErrNone) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if m.Kind == store.KindChecks {
+		if err := e.cancelChecks(ctx, m, run, why); err != nil {
+			return err
+		}
+	}
+	if run.EndedAt.IsZero() {
+		run.EndedAt = e.Now()
+		return e.Store.SaveRun(ctx, run)
+	}
+	return nil
+}
+
+// checksSandbox is the fresh sandbox that the checks of an issue's run get; those of a pull request have the run's own.
+func checksSandbox(m *store.Mission) sandbox.ID { return sandbox.ID(m.Run + "-checks") }
+
+func (e *Engine) runDir(run string) string { return filepath.Join(e.StateDir, "runs", run) }
+
+// marshal is for values of our own types, which always can be.
+func marshal(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("mission: %T as JSON: %v", v, err))
+	}
+	return string(text)
+}
