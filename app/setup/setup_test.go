@@ -228,3 +228,27 @@ func TestDatabase(t *testing.T) {
 		t.Errorf("none yet: got %+v", got)
 	}
 }
+
+func TestBoundaryOfThisMachine(t *testing.T) {
+	t.Parallel()
+	checks := boundary(t.Context())
+	if len(checks) == 0 {
+		t.Fatal("nothing was tried")
+	}
+	for _, c := range checks {
+		if c.Status == Fail && c.Fix == "" {
+			t.Errorf("it does not say what to do: %+v", c)
+		}
+	}
+}
+
+func TestFixedGit(t *testing.T) {
+	t.Parallel()
+	for version, want := range map[string]bool{
+		"2.39.5": false, "2.43.0": false, "2.43.7": true, "2.47.2": false, "2.47.3": true, "2.50.1": true, "2.51.0": true, "3.0.0": true, "": false,
+	} {
+		if got := fixed(version); got != want {
+			t.Errorf("%q: got %v, want %v", version, got, want)
+		}
+	}
+}
