@@ -34,7 +34,7 @@ func ParseMarker(body string) (Marker, bool) {
 }
 
 func (p *publication) marker() Marker {
-	return Marker{Mission: p.req.Mission, Run: string(p.req.Run), Manifest: p.result.Manifest.Digest()}
+	return Marker{Mission: p.req.Mission, Run: string(p.req.Run), Manifest: p.digest}
 }
 
 // body is what a reviewer reads. The lists in it are shortened, and say so, until all of it fits.
@@ -233,14 +233,14 @@ func (w *page) items(list []Item, what string) {
 func (p *publication) provenance(w *page) {
 	m := p.result.Manifest
 	w.printf("\n### Where it comes from\n\n| | |\n| --- | --- |\n| base | %s on %s |\n| tree | %s |\n| head | %s |\n| manifest | %s |\n| mission, run | %s, %s |\n",
-		w.cell(m.Base), w.cell(m.Branch), w.cell(m.Tree), w.cell(m.Head), w.cell(m.Digest()), w.cell(m.Mission), w.cell(string(m.Run)))
+		w.cell(m.Base), w.cell(m.Branch), w.cell(m.Tree), w.cell(m.Head), w.cell(p.digest), w.cell(m.Mission), w.cell(string(m.Run)))
 	if to := link("the mission's page", p.req.MissionURL); to != "" {
 		w.printf("| more | %s |\n", to)
 	}
 }
 
 func (p *publication) goOn(w *page) {
-	w.printf("\n### How to go on\n\nReview it as you would a person's work, and merge or close it: Sandpiper does neither approve nor merge.\n")
+	w.printf("\n### How to go on\n\nReview it as you would a person's work, and merge or close it: Sandpiper neither approves nor merges.\n")
 	if p.req.Issue > 0 {
 		w.printf("On issue #%d, people with write access can comment `/sandpiper retry` for another attempt, `/sandpiper discard` to drop it, or `/sandpiper help`.\n", p.req.Issue)
 	}

@@ -22,7 +22,7 @@ import (
 
 // What a caller can do something about. ErrRefused and ErrClosed say more.
 var (
-	ErrNothing     = errors.New("nothing was changed")                       // say so; there is no pull request
+	ErrNothing     = sandbox.ErrNothing                                      // say so; there is no pull request
 	ErrBranchMoved = errors.New("somebody else has moved the bot's branch")  // stop until a person hands it back
 	ErrBaseGone    = errors.New("the base branch is not in the repository")  // ask where to
 	ErrTooMany     = errors.New("too many branches of that name are in use") // something else is wrong
@@ -152,6 +152,7 @@ type publication struct {
 	Deps
 	req    Request
 	result Result
+	digest string // of result.Manifest
 }
 
 func (p *publication) publish(ctx context.Context, made sandbox.Promotion) error {
@@ -169,7 +170,7 @@ func (p *publication) publish(ctx context.Context, made sandbox.Promotion) error
 		return fmt.Errorf("branch %s: %w", p.req.Base, ErrBaseGone)
 	}
 	manifest := p.req.manifest(made)
-	p.result.Head, p.result.Manifest = made.Commit, manifest
+	p.result.Head, p.result.Manifest, p.digest = made.Commit, manifest, manifest.Digest()
 	if err := p.Repository.KeepManifest(ctx, p.req.Run, manifest.Canonical()); err != nil {
 		return fmt.Errorf("keep manifest: %w", err)
 	}

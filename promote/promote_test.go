@@ -1,0 +1,348 @@
+package promote
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-github/v60/github"
+
+	double "github.com/sandpiper-bot/sandpiper/fixtures/github"
+	"github.com/sandpiper-bot/sandpiper/sandbox"
+)
+
+const branch = "sandpiper/1-sum-returns-0-for-a-single-number-1"
+
+func TestPublish(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.req.Draft, w.req.DraftReason = true, "the required check test failed"
+	res, err := w.publish()
+	must(t, err)
+	if res.Branch != branch || res.PR.GetTitle() != "Sum returns 0 for a single number" || !res.PR.GetDraft() || res.Adopted {
+		t.Errorf("%q %q draft %v adopted %v", res.Branch, res.PR.GetTitle(), res.PR.GetDraft(), res.Adopted)
+	}
+	if got := res.PR.GetHead().GetSHA(); got != res.Head {
+		t.Errorf("head of the pull request is %s, want %s", got, res.Head)
+	}
+	commit, _, err := w.deps.GitHub.Git.GetCommit(t.Context(), "octavia", "calc", res.Head)
+	must(t, err)
+	if diff := cmp.Diff(CommitMessage(w.req, strings.Clone), commit.GetMessage()+"\n"); diff != "" {
+		t.Errorf("message (-want +got)\n%s", diff)
+	}
+	if got := commit.GetAuthor(); got.GetName() != "sandpiper[bot]" || got.GetEmail() != "8+sandpiper[bot]@users.noreply.github.com" {
+		t.Errorf("author is %v", got)
+	}
+	kept, err := w.made.git("", nil, "cat-file", "blob", ManifestRef(w.req.Run))
+	must(t, err)
+	if diff := cmp.Diff(string(res.Manifest.Canonical()), kept); diff != "" {
+		t.Errorf("manifest in the store (-want +got)\n%s", diff)
+	}
+	m, ok := ParseMarker(res.PR.GetBody())
+	if diff := cmp.Diff(Marker{"m-3f2k", "r-3f2k-1", res.Manifest.Digest()}, m); diff != "" || !ok {
+		t.Errorf("marker %v (-want +got)\n%s", ok, diff)
+	}
+	for _, want := range []string{
+		"Closes #1", "This is a draft:", "| `sum.go` | modified | file | 2 | 1 |", "| `test` | success | yes | 3.4s | passed |",
+		"fixtures/agents/fix-sum", "`AGENTS.md`", "`comment 12`: edited after the trigger", res.Manifest.Digest(), res.Head,
+		res.Manifest.Base, res.Manifest.Tree, "neither approves nor merges", "/sandpiper retry",
+	} {
+		if !strings.Contains(res.PR.GetBody(), want) {
+			t.Errorf("body lacks %q:\n%s", want, res.PR.GetBody())
+		}
+	}
+}
+
+// exactlyOne says that the mission has come to one branch and one pull request, with the head that was asked for.
+func (w *world) exactlyOne(res Result) {
+	w.t.Helper()
+	pulls, branches := w.pulls(), w.branches()
+	if len(pulls) != 1 || len(branches) != 1 {
+		w.t.Fatalf("%d pull requests and branches %v, want one each", len(pulls), branches)
+	}
+	if got := branches["refs/heads/"+res.Branch]; got != res.Head || res.Head == "" || pulls[0].GetNumber() != res.PR.GetNumber() {
+		w.t.Errorf("branch at %s, head %s, pull request %d and %d", got, res.Head, pulls[0].GetNumber(), res.PR.GetNumber())
+	}
+}
+
+func TestPublishTwiceIsOnePullRequest(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	_, err := w.publish()
+	must(t, err)
+	octavia, err := w.server.As("octavia")
+	must(t, err)
+	edited := w.pulls()[0].GetBody() + "\nA person's note."
+	_, _, err = octavia.PullRequests.Edit(t.Context(), "octavia", "calc", w.pulls()[0].GetNumber(), &github.PullRequest{Body: &edited})
+	must(t, err)
+	res, err := w.publish()
+	must(t, err)
+	if w.exactlyOne(res); !res.Adopted || w.pulls()[0].GetBody() != edited {
+		t.Errorf("adopted %v, body %q", res.Adopted, w.pulls()[0].GetBody())
+	}
+}
+
+func TestPublishAtOnceIsOnePullRequest(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	other := *w.made
+	other.index += "-2"
+	var group sync.WaitGroup
+	results := make([]Result, 2)
+	for i, m := range []*maker{w.made, &other} {
+		group.Go(func() {
+			deps := w.deps
+			deps.Sandboxes = m
+			var err error
+			if results[i], err = Publish(t.Context(), deps, w.req); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	w.exactlyOne(results[0])
+	w.exactlyOne(results[1])
+}
+
+func TestPublishAfterLostAnswersIsOnePullRequest(t *testing.T) {
+	t.Parallel()
+	for name, f := range map[string]double.Fault{
+		"502 after the push":           {Method: "GIT", Path: "git-receive-pack$", Status: 502, AfterEffect: true},
+		"502 before the push":          {Method: "GIT", Path: "git-receive-pack$", Status: 502},
+		"cut off in the push":          {Method: "GIT", Path: "git-receive-pack$", Hangup: true, AfterEffect: true},
+		"502 after the pull request":   {Method: http.MethodPost, Path: "/pulls$", Status: 502, AfterEffect: true},
+		"502 before the pull request":  {Method: http.MethodPost, Path: "/pulls$", Status: 502},
+		"cut off in the pull request":  {Method: http.MethodPost, Path: "/pulls$", Hangup: true, AfterEffect: true},
+		"502 while listing":            {Method: http.MethodGet, Path: "/pulls$", Status: 502},
+		"killed between push and pull": {Method: http.MethodPost, Path: "/pulls$", Status: 500},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			must(t, w.server.AddFault(f))
+			res, err := w.publish()
+			if err != nil {
+				t.Logf("first try: %v", err)
+				res, err = w.publish() // as the next tick does
+			}
+			must(t, err)
+			w.exactlyOne(res)
+		})
+	}
+}
+
+func TestPublishAfterTheAnswerThatItExists(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first, err := w.publish()
+	must(t, err)
+	// The first two listings are of a moment ago.
+	must(t, w.server.AddFault(double.Fault{Method: http.MethodGet, Path: "/pulls$", Times: 2, Status: 200, Body: "[]", Header: map[string]string{"Content-Type": "application/json"}}))
+	res, err := w.publish()
+	must(t, err)
+	if w.exactlyOne(res); !res.Adopted || res.PR.GetNumber() != first.PR.GetNumber() {
+		t.Errorf("adopted %v: #%d, want #%d", res.Adopted, res.PR.GetNumber(), first.PR.GetNumber())
+	}
+}
+
+func TestPublishLeavesOtherMissionsAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first, err := w.publish()
+	must(t, err)
+	w.req.Mission, w.req.Run = "m-other", "r-other-1"
+	second, err := w.publish()
+	must(t, err)
+	if second.Branch != strings.TrimSuffix(branch, "1")+"2" || second.PR.GetNumber() == first.PR.GetNumber() {
+		t.Errorf("second mission got %s and #%d", second.Branch, second.PR.GetNumber())
+	}
+	if got := w.branches()["refs/heads/"+branch]; got != first.Head {
+		t.Errorf("the first branch is at %s, want %s", got, first.Head)
+	}
+	// The first is merged and its branch deleted: its name is not used again.
+	w.close(first.PR.GetNumber())
+	must(t, w.server.MoveBranch("octavia/calc", branch, ""))
+	w.req.Mission, w.req.Run = "m-third", "r-third-1"
+	third, err := w.publish()
+	must(t, err)
+	if third.Branch != strings.TrimSuffix(branch, "1")+"3" {
+		t.Errorf("third mission got %s", third.Branch)
+	}
+}
+
+func TestPublishDoesNotOpenAgainWhatPeopleClosed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	res, err := w.publish()
+	must(t, err)
+	w.close(res.PR.GetNumber())
+	for _, deleted := range []bool{false, true} {
+		if deleted {
+			must(t, w.server.MoveBranch("octavia/calc", branch, ""))
+		}
+		_, err = w.publish()
+		var closed *ErrClosed
+		if !errors.As(err, &closed) || closed.PR.GetNumber() != res.PR.GetNumber() {
+			t.Errorf("branch deleted %v: got %v, want ErrClosed", deleted, err)
+		}
+	}
+	if n := len(w.pulls()); n != 1 {
+		t.Errorf("%d pull requests", n)
+	}
+}
+
+func TestNextRunGoesOnOnTheSameBranch(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first, err := w.publish()
+	must(t, err)
+	w.req.Run, w.req.Previous = "r-3f2k-2", &Branch{first.Branch, first.Head}
+	w.made.files["sum.go"] = "package calc\n\nfunc Sum() int { return 1 }\n"
+	second, err := w.publish()
+	must(t, err)
+	w.exactlyOne(second)
+	if second.Head == first.Head || !strings.Contains(w.pulls()[0].GetBody(), second.Head) {
+		t.Errorf("the text still tells of %s", first.Head)
+	}
+	again, err := w.publish() // with Previous as it was before
+	must(t, err)
+	w.exactlyOne(again)
+}
+
+func TestCase14HumanMovedTheBranch(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first, err := w.publish()
+	must(t, err)
+	human, err := w.server.Push("octavia/calc", double.CommitOptions{Login: "mona", Branch: first.Branch, Message: "mine", Files: map[string]string{"mine.txt": "x"}})
+	must(t, err)
+	w.made.files["sum.go"] = "package calc\n\n// other\n"
+	for _, previous := range []*Branch{nil, {first.Branch, first.Head}} {
+		w.req.Previous = previous
+		if _, err := w.publish(); !errors.Is(err, ErrBranchMoved) {
+			t.Errorf("previous %v: got %v, want %v", previous, err, ErrBranchMoved)
+		}
+	}
+	if got := w.branches()["refs/heads/"+first.Branch]; got != human || len(w.pulls()) != 1 {
+		t.Errorf("the branch is at %s, want the person's %s", got, human)
+	}
+}
+
+func TestPublishRefusesBeforeThePush(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.made.files = nil
+	if _, err := w.publish(); !errors.Is(err, ErrNothing) {
+		t.Errorf("got %v, want %v", err, ErrNothing)
+	}
+	w.made.files = map[string]string{"sum.go": "x"}
+	w.req.Base = "gone"
+	if _, err := w.publish(); !errors.Is(err, ErrBaseGone) {
+		t.Errorf("got %v, want %v", err, ErrBaseGone)
+	}
+	if b := w.branches(); len(b) != 0 {
+		t.Errorf("pushed %v", b)
+	}
+}
+
+func TestCase09WorkflowsWithoutPermission(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.made.files[".github/workflows/ci.yml"] = "on: pull_request\n"
+	for _, known := range []bool{true, false} { // found before the push, or said by GitHub in it
+		w.req.Workflows = !known
+		_, err := w.publish()
+		var refused *ErrRefused
+		if !errors.As(err, &refused) {
+			t.Fatalf("got %v, want ErrRefused", err)
+		}
+		if diff := cmp.Diff([]string{".github/workflows/ci.yml"}, refused.Paths); diff != "" || refused.Missing != "workflows: write" {
+			t.Errorf("missing %q (-want +got)\n%s", refused.Missing, diff)
+		}
+		if b := w.branches(); len(b) != 0 {
+			t.Errorf("pushed %v", b)
+		}
+	}
+	delete(w.made.files, ".github/workflows/ci.yml") // as a selection without it
+	w.made.left = []sandbox.Change{{Path: ".github/workflows/ci.yml", Kind: sandbox.Modified}}
+	w.req.Workflows = false
+	res, err := w.publish()
+	must(t, err)
+	if !strings.Contains(res.PR.GetBody(), "left out of this pull request:\n\n- `.github/workflows/ci.yml` (modified)") {
+		t.Errorf("does not say what is left out:\n%s", res.PR.GetBody())
+	}
+}
+
+func TestRefusedByRules(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		rule func(*world)
+		want string
+	}{
+		"protected branch": {func(w *world) {
+			must(t, w.server.ProtectBranch("octavia/calc", branch, double.Protection{Signatures: true, EnforceAdmins: true}))
+		}, "branch protection: Commits must have verified signatures"},
+		"ruleset": {func(w *world) {
+			must(t, w.server.AddRuleset("octavia/calc", "signed", []string{"~ALL"}, "required_signatures"))
+		}, "repository rules: Commits must have verified signatures"},
+		"archived": {func(w *world) { must(t, w.server.ArchiveRepo("octavia/calc", true)) }, "archived"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			tt.rule(w)
+			_, err := w.publish()
+			var refused *ErrRefused
+			if !errors.As(err, &refused) || !strings.Contains(refused.Reason, tt.want) {
+				t.Errorf("got %v, want a refusal with %q", err, tt.want)
+			}
+			if n := len(w.pulls()); n != 0 {
+				t.Errorf("%d pull requests", n)
+			}
+		})
+	}
+}
+
+func TestPullRequestRefused(t *testing.T) {
+	t.Parallel()
+	t.Run("no drafts", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		w.req.Draft = true
+		must(t, w.server.AddFault(double.Fault{Method: http.MethodPost, Path: "/pulls$", Status: 422, Message: "Draft pull requests are not supported in this repository."}))
+		res, err := w.publish()
+		must(t, err)
+		if res.PR.GetDraft() || len(res.Notes) != 1 || !strings.Contains(res.PR.GetBody(), "does not allow draft pull requests") {
+			t.Errorf("draft %v, notes %q:\n%s", res.PR.GetDraft(), res.Notes, res.PR.GetBody())
+		}
+	})
+	t.Run("no permission", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		must(t, w.server.AddFault(double.Fault{Method: http.MethodPost, Path: "/pulls$", Status: 403, Message: "Resource not accessible by integration"}))
+		_, err := w.publish()
+		var refused *ErrRefused
+		if !errors.As(err, &refused) || refused.Missing != "pull_requests: write" {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("base deleted meanwhile", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		must(t, w.server.AddFault(double.Fault{Method: http.MethodPost, Path: "/pulls$", Status: 422, Body: `{"message":"Validation Failed","errors":[{"resource":"PullRequest","field":"base","code":"invalid"}]}`}))
+		if _, err := w.publish(); !errors.Is(err, ErrBaseGone) {
+			t.Errorf("got %v, want %v", err, ErrBaseGone)
+		}
+	})
+	t.Run("nothing between", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		must(t, w.server.AddFault(double.Fault{Method: http.MethodPost, Path: "/pulls$", Status: 422, Body: `{"message":"Validation Failed","errors":[{"resource":"PullRequest","code":"custom","message":"No commits between main and x"}]}`}))
+		if _, err := w.publish(); !errors.Is(err, ErrNothing) {
+			t.Errorf("got %v, want %v", err, ErrNothing)
+		}
+	})
+}
