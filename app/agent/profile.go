@@ -18,9 +18,8 @@ import (
 
 // Where things are in a sandbox, beside Inside.
 const (
-	home = "/home/agent"
-	// AgentsInside holds the agents of whoever runs the bot: programs of the host that a policy may name by this path.
-	AgentsInside = "/agents"
+	home   = "/home/agent"
+	agents = "/agents" // an agent that is a program of the host
 )
 
 // Profile is how one agent's command line is called, and how its output is read.
@@ -65,7 +64,7 @@ func Lookup(a policy.Agent) (Profile, error) {
 }
 
 // Script is the profile of a program on the host, named by whoever runs the bot and never by a policy. It is seen in the
-// sandbox as AgentsInside/<its name>.
+// sandbox as /agents/<its name>.
 func Script(file string) (Profile, error) {
 	abs, err := filepath.Abs(file)
 	if err != nil {
@@ -87,7 +86,7 @@ func Script(file string) (Profile, error) {
 	case info.Mode()&0o111 == 0:
 		return Profile{}, fmt.Errorf("agent %s: it is not executable (chmod +x)", file)
 	}
-	inside := path.Join(AgentsInside, filepath.Base(abs))
+	inside := path.Join(agents, filepath.Base(abs))
 	return Profile{
 		Name: filepath.Base(abs), host: abs, stdin: true, parser: newPlain,
 		argv: func(string) []string { return []string{inside} },
@@ -97,7 +96,6 @@ func Script(file string) (Profile, error) {
 // Launch is what a command for a sandbox is made from.
 type Launch struct {
 	Dir     string        // that Hydrate wrote; files for the agent's home are laid into it
-	Agents  string        // a directory of the host that is seen as AgentsInside; empty: none
 	Timeout time.Duration // 0: the limit of the sandbox
 	Output  int64         // bytes; 0: the limit of the sandbox
 	Network bool          // whether the boundary can open the network that a policy names
@@ -126,11 +124,8 @@ func (p Profile) Command(l Launch) (sandbox.Command, error) {
 	if p.stdin {
 		c.Stdin = string(text)
 	}
-	switch {
-	case p.host != "":
+	if p.host != "" {
 		c.Binds = append(c.Binds, sandbox.Bind{Host: p.host, Inside: c.Argv[0]})
-	case l.Agents != "":
-		c.Binds = append(c.Binds, sandbox.Bind{Host: l.Agents, Inside: AgentsInside})
 	}
 	binds, err := p.layHome(l.Dir)
 	if err != nil {

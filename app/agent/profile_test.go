@@ -35,7 +35,7 @@ func TestPlainCommandIsLaunched(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := p.Command(Launch{Dir: dir, Agents: "/srv/agents", Timeout: time.Minute, Output: 5})
+	got, err := p.Command(Launch{Dir: dir, Timeout: time.Minute, Output: 5})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func TestPlainCommandIsLaunched(t *testing.T) {
 		Argv:    []string{"sh", "-c", "./agent.sh --fast"},
 		Env:     []string{"SANDPIPER_PROMPT_FILE=/sandpiper/prompt.md", "SANDPIPER_TASK_FILE=/sandpiper/task.md"},
 		Stdin:   read(t, dir, "prompt.md"),
-		Binds:   []sandbox.Bind{{Host: dir, Inside: "/sandpiper"}, {Host: "/srv/agents", Inside: "/agents"}},
+		Binds:   []sandbox.Bind{{Host: dir, Inside: "/sandpiper"}},
 		Timeout: time.Minute, Output: 5,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,8 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/sandpiper-bot/sandpiper/fixtures/repos"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata/cases.txt")
@@ -236,6 +239,29 @@ func TestMatchGlob(t *testing.T) {
 		if got := MatchGlob(tc.glob, tc.name); got != tc.want {
 			t.Errorf("MatchGlob(%.40q, %.40q) = %v", tc.glob, tc.name, got)
 		}
+	}
+}
+
+func TestPolicyOfTheExample(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := repos.Write(repos.Calc, dir); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, Path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Parse(Path, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, c := range p.Checks {
+		names = append(names, c.Name)
+	}
+	if diff := cmp.Diff([]string{"build", "test", "vet"}, names); diff != "" || !p.Agent.IsZero() {
+		t.Error(diff, p.Agent)
 	}
 }
 
