@@ -119,29 +119,26 @@ func (a *App) GitCredentials(repo Repo, purpose Purpose) git.Credentials {
 		if err != nil {
 			return "", redact.Secret{}, err
 		}
+		a.tokens.lend(repo, token)
 		return "x-access-token", token.value, nil
 	}
 }
 
-// Hold keeps Release from revoking the tokens of a repository while something else in it is still at work. The function
-// that it returns ends that, and revokes when it was the last; it may be called more than once.
-func (a *App) Hold(repo Repo) (release func(context.Context)) {
-	a.tokens.hold(repo, 1)
+// Hold says that somebody is at work in a repository, so that Release waits for them. The function that it returns ends
+// that; it may be called more than once.
+func (a *App) Hold(repo Repo) (done func(context.Context)) {
+	a.tokens.hold(repo)
 	var once sync.Once
 	return func(ctx context.Context) {
-		once.Do(func() {
-			a.tokens.hold(repo, -1)
-			a.Release(ctx, repo)
-		})
+		once.Do(func() { a.revokeAll(ctx, repo, a.tokens.done(repo)) })
 	}
 }
 
-// Release revokes what was minted for a repository, unless somebody holds it. What cannot be revoked expires within the
-// hour; that is logged and no error.
+// Release revokes what was minted for a repository: now, or when the last Hold ends. A token that git got without a Hold
+// is no longer given out, and revoked once a git command may not need it any more. What cannot be revoked expires within
+// the hour; that is logged and no error.
 func (a *App) Release(ctx context.Context, repo Repo) {
-	for _, token := range a.tokens.takeRepo(repo) {
-		a.revoke(ctx, repo.InstallationID, token)
-	}
+	a.revokeAll(ctx, repo, a.tokens.release(repo))
 }
 
 // Forget drops what is known of an installation: tokens, and that it is suspended. It is for the events that say that the
@@ -150,10 +147,14 @@ func (a *App) Forget(installation int64) { a.tokens.forget(installation) }
 
 // Close waits for mints under way and revokes every token.
 func (a *App) Close(ctx context.Context) {
-	for installation, all := range a.tokens.close() {
-		for _, token := range all {
-			a.revoke(ctx, installation, token)
-		}
+	for repo, all := range a.tokens.close() {
+		a.revokeAll(ctx, Repo{InstallationID: repo.installation, ID: repo.id}, all)
+	}
+}
+
+func (a *App) revokeAll(ctx context.Context, repo Repo, all []*token) {
+	for _, token := range all {
+		a.revoke(ctx, repo.InstallationID, token)
 	}
 }
 

@@ -29,6 +29,7 @@ type tokenKey struct {
 type token struct {
 	value            redact.Secret
 	refresh, expires time.Time // by our clock
+	lent             time.Time // when git got it last without a Hold
 	forget           func()    // takes it out of the redactor
 }
 
@@ -58,13 +59,13 @@ type tokens struct {
 	mu     sync.Mutex
 	closed bool
 	slots  map[tokenKey]*slot
-	holds  map[tokenKey]int // by installation and repository
-	past   []*token         // no longer given out, not yet expired
+	uses   map[repoKey]*use
+	past   []*token // no longer given out, not yet expired
 }
 
 func newTokens(app *App, redactor *redact.Redactor, now func() time.Time) *tokens {
 	ctx, stop := context.WithCancel(context.Background())
-	return &tokens{app: app, redactor: redactor, now: now, ctx: ctx, stop: stop, slots: make(map[tokenKey]*slot), holds: make(map[tokenKey]int)}
+	return &tokens{app: app, redactor: redactor, now: now, ctx: ctx, stop: stop, slots: make(map[tokenKey]*slot), uses: make(map[repoKey]*use)}
 }
 
 var errClosed = errors.New("installation tokens: closed")
@@ -170,33 +171,6 @@ func (t *tokens) drop(repo Repo, purpose Purpose, dead *token) {
 	}
 }
 
-func (t *tokens) hold(repo Repo, by int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	key := tokenKey{installation: repo.InstallationID, repo: repo.ID}
-	if t.holds[key] += by; t.holds[key] <= 0 {
-		delete(t.holds, key)
-	}
-}
-
-// takeRepo takes the tokens of a repository out, to be revoked; none while somebody holds it.
-func (t *tokens) takeRepo(repo Repo) []*token {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.holds[tokenKey{installation: repo.InstallationID, repo: repo.ID}] > 0 {
-		return nil
-	}
-	var taken []*token
-	for key, s := range t.slots {
-		if key.installation == repo.InstallationID && key.repo == repo.ID && s.token != nil {
-			taken = append(taken, s.token)
-			t.retire(s.token)
-			s.token = nil
-		}
-	}
-	return taken
-}
-
 func (t *tokens) forget(installation int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -206,26 +180,6 @@ func (t *tokens) forget(installation int64) {
 			delete(t.slots, key)
 		}
 	}
-}
-
-// close ends the mints and takes every token out, by installation.
-func (t *tokens) close() map[int64][]*token {
-	t.mu.Lock()
-	t.closed = true
-	t.mu.Unlock()
-	t.stop()
-	t.running.Wait()
-
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	all := make(map[int64][]*token)
-	for key, s := range t.slots {
-		if s.token != nil {
-			all[key.installation] = append(all[key.installation], s.token)
-		}
-	}
-	clear(t.slots)
-	return all
 }
 
 // mintOne makes a token for one repository and purpose, and tries it.
