@@ -157,7 +157,7 @@ func (r *reader) checkName(n ast.Node, key string, names map[string]bool) string
 
 func (r *reader) budget(n ast.Node, key string, b *Budget) {
 	r.mapping(n, key,
-		field{name: "time", read: func(n ast.Node, k string) { b.Time = r.duration(n, k, time.Minute, 24*time.Hour) }},
+		field{name: "time", read: func(n ast.Node, k string) { b.Time = r.duration(n, k, time.Second, 24*time.Hour) }},
 		field{name: "rounds", read: func(n ast.Node, k string) { b.Rounds, _ = r.number(n, k, 1, 50) }},
 		field{name: "money", read: func(n ast.Node, k string) { b.Money = r.money(n, k) }},
 		field{name: "output", read: func(n ast.Node, k string) { b.Output = r.size(n, k, 64<<10, 1<<30) }},
