@@ -31,6 +31,7 @@ type watch struct {
 	pidns  string // as /proc/<pid>/ns/pid says it
 	memory bool   // whether memory is to be watched
 
+	allowed  Usage // growth at which the tree is ended
 	grown    Usage // at the last walk
 	room     []unix.Statfs_t
 	walked   time.Time
@@ -92,13 +93,11 @@ func (w *watch) look(now time.Time) (next time.Duration, reason Reason, evidence
 // for others may free something meanwhile, when some time has passed); and when they got fuller by all that is left, the
 // tree is paused for the walk, because it writes faster than one can count.
 func (w *watch) lookAtDisk(now time.Time) (left Usage, reason Reason, evidence string) {
-	rest := func() Usage {
-		return Usage{before(w.limits.Disk, 64<<20) - w.grown.Bytes, int(before(int64(w.limits.Files), 1000)) - w.grown.Files}
+	rest := func() Usage { return Usage{w.allowed.Bytes - w.grown.Bytes, w.allowed.Files - w.grown.Files} }
+	if w.walked.IsZero() {
+		w.first(now)
 	}
-	room := make([]unix.Statfs_t, len(w.dirs))
-	for i, dir := range w.dirs {
-		_ = unix.Statfs(dir, &room[i])
-	}
+	room := w.fullness()
 	more := fuller(w.room, room)
 	left = rest()
 	if more.Bytes >= left.Bytes || more.Files >= left.Files {
@@ -121,6 +120,21 @@ func (w *watch) lookAtDisk(now time.Time) (left Usage, reason Reason, evidence s
 		return left, TooManyFiles, fmt.Sprintf("%d files made, the limit is %d", w.grown.Files, w.limits.Files)
 	}
 	return left, "", ""
+}
+
+// first finds out where the tree begins. In a workspace that an earlier command has filled up to its limit the next one may
+// still run, to clean up for instance, but may add next to nothing.
+func (w *watch) first(now time.Time) {
+	w.walk(now, w.fullness())
+	w.allowed = Usage{max(before(w.limits.Disk, 64<<20), w.grown.Bytes+1<<20), max(int(before(int64(w.limits.Files), 1000)), w.grown.Files+100)}
+}
+
+func (w *watch) fullness() []unix.Statfs_t {
+	room := make([]unix.Statfs_t, len(w.dirs))
+	for i, dir := range w.dirs {
+		_ = unix.Statfs(dir, &room[i])
+	}
+	return room
 }
 
 // fuller is by how much file systems got fuller, at most. Btrfs does not count files; there a walk tells by the time.
