@@ -60,6 +60,8 @@ type Runner interface {
 	RunCheck(ctx context.Context, id sandbox.ID, name string, cmd sandbox.Command) (sandbox.CheckResult, error)
 }
 
+var _ Runner = (*sandbox.Manager)(nil)
+
 // Tree is the tree that is checked. Paths are relative to its root, with slashes.
 type Tree interface {
 	Exists(path string) bool          // says whether there is a regular file

@@ -79,7 +79,7 @@ func TestRun(t *testing.T) {
 	}
 	want := []string{
 		"good: success: passed\nwarning a.go:1:0 [] \"looks odd\"\n",
-		"bad: failure: exit status 1\nfailure a.go:2:0 [] \"is wrong\"\n",
+		"bad: failure: exit status 1; a.go:2: is wrong\nfailure a.go:2:0 [] \"is wrong\"\n",
 		"No such tool!: failure: the command \"nosuchtool\" was not found in the sandbox (exit status 127)\n",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

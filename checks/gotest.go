@@ -99,7 +99,7 @@ func (t *goTest) indented(line []byte) bool {
 	if bytes.HasPrefix(rest, []byte("--- ")) {
 		return t.mark(rest, depth/4)
 	}
-	if colon := bytes.Index(rest, []byte(".go:")); colon > 0 && bytes.IndexAny(rest[:colon], " /\t:") < 0 {
+	if colon := bytes.Index(rest, []byte(".go:")); colon > 0 && !bytes.ContainsAny(rest[:colon], " /\t:") {
 		n, end := number(rest, colon+4)
 		if n > 0 && end < len(rest) && rest[end] == ':' && len(t.held) < heldMax {
 			t.held = append(t.held, held{test: t.owner(depth / 4), file: string(rest[:colon+3]), line: n, offset: t.p.offset,

@@ -34,14 +34,21 @@ func judge(c Check, got sandbox.CheckResult, o Options) Result {
 		res.Summary += "; its output was cut at the limit"
 	}
 	for _, a := range found.Annotations {
-		message := o.Redact(a.GetMessage())
-		a.Message = &message
+		message, title := o.Redact(a.GetMessage()), o.Redact(a.GetTitle())
+		if a.Message = &message; title != "" {
+			a.Title = &title
+		}
 		if res.Conclusion == Success && a.GetAnnotationLevel() == "failure" {
 			level := "warning" // a check that passed has named nothing that fails
 			a.AnnotationLevel = &level
 		}
 	}
 	res.Annotations, res.Omitted = found.Annotations, found.Omitted
+	if len(res.Annotations) > 0 && res.Conclusion == Failure {
+		first := res.Annotations[0]
+		line, _, _ := strings.Cut(first.GetMessage(), "\n")
+		res.Summary += quote.Cut(fmt.Sprintf("; %s:%d: %s", first.GetPath(), first.GetStartLine(), line), 160, "…")
+	}
 	text := readable(log)
 	at := found.First
 	if len(text) != len(log) {

@@ -376,11 +376,9 @@ func TestReporterErrors(t *testing.T) {
 		w := newWorld(t)
 		must(t, w.server.AddFault(double.SecondaryLimit(http.MethodPatch, "/check-runs/", -1, time.Minute)))
 		_, err := w.reporter.Complete(t.Context(), w.gh, w.target, w.key, failed(nil))
-		if err == nil || errors.Is(err, ErrGone) || errors.Is(err, ErrNoCommit) {
-			t.Errorf("got %v, want what GitHub said", err)
-		}
-		if got := w.runs(t)[0].GetStatus(); got == "completed" {
-			t.Error("counts as completed")
+		var limited *github.AbuseRateLimitError
+		if !errors.As(err, &limited) || limited.GetRetryAfter() != time.Minute {
+			t.Errorf("got %v, want to be told to wait a minute", err)
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -67,6 +68,15 @@ func (w *page) text(s string) string { return quote.Text(quote.Cut(w.redact(s), 
 
 func (w *page) cell(s string) string { return quote.Cell(quote.Cut(w.redact(s), 300, "…")) }
 
+// path is the name of a file as a code span. One that would not look like what it is, for control or hidden characters or
+// bytes that are no text, is written with escapes.
+func (w *page) path(name string) string {
+	if quote.Line(name) != name {
+		name = strconv.QuoteToASCII(name)
+	}
+	return w.cell(name)
+}
+
 // more says how much of a list is not shown.
 func (w *page) more(all int, what string) {
 	if all > w.rows {
@@ -88,6 +98,9 @@ func (p *publication) asked(w *page) {
 		w.printf(", requested by %s", w.cell(r.Requester.Login))
 	}
 	w.printf(".\n")
+	if r.Instruction != "" {
+		w.printf("\nWith these words:\n\n%s\n", quote.Fence(quote.Cut(w.redact(r.Instruction), 4000, "\n… truncated")))
+	}
 	if r.Draft && r.DraftReason != "" {
 		w.printf("\n**This is a draft:** %s\n", w.text(r.DraftReason))
 	}
@@ -107,9 +120,9 @@ func (p *publication) changed(w *page) {
 		if i == w.rows {
 			break
 		}
-		name := w.cell(c.Path)
+		name := w.path(c.Path)
 		if c.From != "" {
-			name = w.cell(c.From) + " → " + name
+			name = w.path(c.From) + " → " + name
 		}
 		w.printf("| %s | %s | %s | %s | %s |\n", name, c.Kind, modes(c), count(c.Added), count(c.Removed))
 	}
@@ -122,7 +135,7 @@ func (p *publication) changed(w *page) {
 		if i == w.rows {
 			break
 		}
-		w.printf("- %s (%s)\n", w.cell(c.Path), c.Kind)
+		w.printf("- %s (%s)\n", w.path(c.Path), c.Kind)
 	}
 	w.more(len(m.LeftOut), "files left out")
 }

@@ -83,6 +83,7 @@ type Request struct {
 	Base        string // the branch that the change is for, by name
 	Issue       int    // 0: none
 	Title       string // of the issue, or of the task
+	Instruction string // what the requester added in a comment; optional
 	Requester   Person
 	Bot         Person    // such as sandpiper[bot]: author of the commit
 	When        time.Time // of the commit: a recorded time, not the present
@@ -114,6 +115,8 @@ type Sandboxes interface {
 	Promote(ctx context.Context, id sandbox.ID, sel sandbox.Selection, spec sandbox.CommitSpec,
 		publish func(context.Context, sandbox.Promotion) error) (sandbox.Promotion, error)
 }
+
+var _ Sandboxes = (*sandbox.Manager)(nil)
 
 // Repository is the repository at GitHub, and its store.
 type Repository interface {
@@ -178,7 +181,27 @@ func (p *publication) publish(ctx context.Context, made sandbox.Promotion) error
 	if err != nil {
 		return err
 	}
-	return p.offer(ctx, pull)
+	if err := p.offer(ctx, pull); err != nil {
+		return err
+	}
+	return p.stillOurs(ctx)
+}
+
+// stillOurs looks whether the pull request shows what was pushed. The API may be a moment behind, so the remote itself has
+// the last word (quern-dev/quern#88).
+func (p *publication) stillOurs(ctx context.Context) error {
+	if shown := p.result.PR.GetHead().GetSHA(); shown == "" || shown == p.result.Head {
+		return nil
+	}
+	ref := "refs/heads/" + p.result.Branch
+	heads, err := p.Repository.LsRemote(ctx, ref)
+	if err != nil {
+		return fmt.Errorf("look at branch %s again: %w", p.result.Branch, err)
+	}
+	if at := heads[ref]; at != p.result.Head {
+		return fmt.Errorf("branch %s is at %q: %w", p.result.Branch, at, ErrBranchMoved)
+	}
+	return nil
 }
 
 // mayChange refuses before the push what GitHub would refuse in it, and says what is missing: a workflow file from an App

@@ -224,6 +224,22 @@ func outsideCode(s string) string {
 	}
 }
 
+func TestBodyShowsNamesAsTheyAre(t *testing.T) {
+	t.Parallel()
+	p := made
+	for _, name := range []string{"tab\tname", "bidi\u202egpj.exe", "byte\xff", " space ", "new\nline", "größe.go", `quote"d`} {
+		p.Changes = append(p.Changes, sandbox.Change{Path: name, Kind: sandbox.Added})
+	}
+	r := request()
+	r.Instruction = "only this file\n```\n@octocat"
+	body := bodyOf(r, p)
+	for _, want := range []string{"`\"tab\\tname\"`", "`\"bidi\\u202egpj.exe\"`", "`\"byte\\xff\"`", "`\" space \"`", "`\"new\\nline\"`", "`größe.go`", "`quote\"d`", "````text\nonly this file\n```\n@octocat\n````\n"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("lacks %s", want)
+		}
+	}
+}
+
 func TestBodyFits(t *testing.T) {
 	t.Parallel()
 	r, p := request(), made
