@@ -172,7 +172,7 @@ func (a *App) work(ctx context.Context) {
 	c := a.Config
 	engine := mission.New(mission.Config{
 		Settings: mission.Settings{
-			Label: c.Label, Slug: slug, AppID: c.AppID, GitHubURL: c.GitHubURL, StateDir: c.StateDir, Agent: c.Agent, Workers: c.Workers,
+			Label: c.Label, Slug: slug, AppID: c.AppID, GitHubURL: c.GitHubURL, StateDir: c.StateDir, Agent: c.Agent, Policy: c.PolicyFile, Workers: c.Workers,
 		},
 		Store: a.Store, GitHub: a.github, Sandboxes: a.sandboxes, Git: a.stores,
 		Reporter: checks.NewReporter(checks.ReporterOptions{Log: a.Log, Redact: a.redactor.String, AppID: c.AppID, Now: a.options.Now}),

@@ -35,7 +35,9 @@ type Config struct {
 
 	Label string `env:"SANDPIPER_LABEL" envDefault:"sandpiper" desc:"The label that starts a mission."`
 	// Without a default here the policy's own default says which agent it is.
-	Agent string `env:"SANDPIPER_AGENT" desc:"Agent of repositories whose policy names none: a profile or a command."`
+	Agent string `env:"SANDPIPER_AGENT" desc:"Agent of repositories whose policy names none: a profile, a command, or the absolute path of a program of this machine."`
+	// For 'sandpiper try', and for an organisation that leaves nothing to its repositories.
+	PolicyFile string `env:"SANDPIPER_POLICY_FILE" desc:"A policy that is used instead of every repository's own."`
 	// An agent mostly waits for its model, its checks use every core; four keep a small machine busy and not swamped.
 	Workers int `env:"SANDPIPER_WORKERS" envDefault:"4" desc:"Missions that are worked on at the same time."`
 

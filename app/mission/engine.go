@@ -34,6 +34,7 @@ type Settings struct {
 	GitHubURL string // where people and git find repositories, without a slash at the end
 	StateDir  string
 	Agent     string // for repositories whose policy names none: a profile, a command, or an executable file of this machine
+	Policy    string // a policy file that is used instead of every repository's own; empty: theirs
 	Workers   int    // missions that are worked on at once
 }
 

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/google/go-github/v60/github"
@@ -78,7 +80,7 @@ func (e *Engine) readPolicy(ctx context.Context, gh *github.Client, m *store.Mis
 	if m.Policy != "" {
 		return policyOf(m)
 	}
-	p, source, err := policy.Load(ctx, gh, m.Owner, m.Name, m.Base)
+	p, source, err := e.loadPolicy(ctx, gh, m)
 	var invalid *policy.Invalid
 	if errors.As(err, &invalid) {
 		return nil, end(BlockedByPolicy, err, "%s", invalid.Error())
@@ -90,8 +92,21 @@ func (e *Engine) readPolicy(ctx context.Context, gh *github.Client, m *store.Mis
 	if err != nil {
 		return nil, fmt.Errorf("policy: %w", err)
 	}
-	m.Policy, m.PolicySource = string(text), source.String()
+	m.Policy, m.PolicySource = string(text), source
 	return p, nil
+}
+
+func (e *Engine) loadPolicy(ctx context.Context, gh *github.Client, m *store.Mission) (*policy.Policy, string, error) {
+	if e.Policy == "" {
+		p, source, err := policy.Load(ctx, gh, m.Owner, m.Name, m.Base)
+		return p, source.String(), err
+	}
+	text, err := os.ReadFile(e.Policy)
+	if err != nil {
+		return nil, "", end(Infrastructure, err, "the policy file of the bot's settings cannot be read")
+	}
+	p, err := policy.Parse(filepath.Base(e.Policy), text)
+	return p, "the bot's own", err
 }
 
 func policyOf(m *store.Mission) (*policy.Policy, error) {

@@ -138,9 +138,9 @@ func (e *Engine) archive(ctx context.Context, m *store.Mission) (next, error) {
 	if err := e.finish(ctx, m); err != nil {
 		return next{}, err
 	}
-	found := "waiting for a review by a person with write access other than " + m.Requester
+	found := fmt.Sprintf("for a review of %.7s by a person with write access other than %s", m.Head, m.Requester)
 	if m.Kind == store.KindChecks {
-		found = "waiting for a new commit"
+		found = "for a new commit"
 	}
 	return next{step: stepWaiting, idle: true, found: found}, nil
 }

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	gh "github.com/google/go-github/v60/github"
+	"github.com/spf13/cobra"
+
+	"github.com/sandpiper-bot/sandpiper/fixtures/agents"
+	"github.com/sandpiper-bot/sandpiper/fixtures/repos"
+)
+
+const demoHelp = `Watch the whole way of an issue to a pull request, on this machine alone.
+
+A GitHub of its own and the bot are started as two processes on loopback. An issue is opened in a small Go repository
+whose test fails, and labelled; a script stands in for the coding agent. Each step is shown as it happens. Everything
+is in a temporary directory that goes at the end, unless --stay keeps both processes up until Ctrl-C.
+
+It needs git and bubblewrap, and Go for the repository's checks.`
+
+const (
+	demoTitle = "Sum returns 0 for a single number"
+	demoBody  = "`Sum(7)` gives 0. I expected 7, as the documentation of `Sum` says.\n\nThe test that fails is `TestSum`.\n"
+)
+
+func newDemoCommand() *cobra.Command {
+	var stay bool
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Watch an issue become a pull request, on a GitHub of its own",
+		Long:  demoHelp,
+		Args:  exactArgs(0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return demo(cmd.Context(), cmd.OutOrStdout(), stay)
+		},
+	}
+	cmd.Flags().BoolVar(&stay, "stay", false, "keep the pages and the bot up until Ctrl-C")
+	return cmd
+}
+
+func demo(ctx context.Context, out io.Writer, stay bool) error {
+	dir, err := stageDir("sandpiper-demo-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	seed := filepath.Join(dir, "calc")
+	if err := repos.Write(repos.Calc, seed); err != nil {
+		return err
+	}
+	agent, err := agents.Write(agents.FixSum, dir)
+	if err != nil {
+		return err
+	}
+	s, err := setStage(ctx, dir, stageOptions{
+		repo: "acme/calc", seed: seed, doubleAddr: "127.0.0.1:7080", botAddr: "127.0.0.1:7081", env: []string{"SANDPIPER_AGENT=" + agent},
+	})
+	defer s.close()
+	if err != nil {
+		return err
+	}
+	view := newShow(out)
+	view.say("a GitHub of its own on %s · the bot on %s · state in %s", s.double.URL, s.botURL, dir)
+	last, err := s.play(ctx, view, "acme", "calc", issueText{demoTitle, demoBody})
+	if err != nil {
+		return fmt.Errorf("%w; the log of the bot:\n%s", err, tailOf(filepath.Join(dir, "bot.log"), 4000))
+	}
+	if last.Pull == 0 {
+		return errors.New("the mission ended without a pull request")
+	}
+	view.say("\nlook     %s/acme/calc/pull/%d", s.double.URL, last.Pull)
+	if stay {
+		view.say("inside   SANDPIPER_STATE_DIR=%s sandpiper sandbox list --all", filepath.Join(dir, "state"))
+	}
+	view.say("your own sandpiper try --repo . --task task.md --agent ./agent.sh")
+	if stay {
+		view.say("\nboth stay up; Ctrl-C ends them")
+		<-ctx.Done()
+	}
+	return nil
+}
+
+// stageDir makes the directory of a stage. Sandboxes of a user of their own, which they have when we are root, must be able to
+// pass through it.
+func stageDir(pattern string) (string, error) {
+	dir, err := os.MkdirTemp("", pattern)
+	if err != nil {
+		return "", err
+	}
+	return dir, os.Chmod(dir, 0o711)
+}
+
+type issueText struct{ title, body string }
+
+// play opens the issue as octavia, labels it, and shows what follows until a person has the next move.
+func (s *stage) play(ctx context.Context, view *show, owner, repo string, text issueText) (logLine, error) {
+	client, err := s.as("octavia")
+	if err != nil {
+		return logLine{}, err
+	}
+	issue, _, err := client.Issues.Create(ctx, owner, repo, &gh.IssueRequest{Title: &text.title, Body: &text.body})
+	if err != nil {
+		return logLine{}, fmt.Errorf("open the issue: %w", err)
+	}
+	if _, _, err := client.Issues.AddLabelsToIssue(ctx, owner, repo, issue.GetNumber(), []string{"sandpiper"}); err != nil {
+		return logLine{}, fmt.Errorf("label the issue: %w", err)
+	}
+	view.say("\nissue #%d %q, labelled sandpiper by octavia (write)", issue.GetNumber(), text.title)
+	last, err := view.follow(ctx, s.lines)
+	if err != nil || last.Pull == 0 {
+		return last, err
+	}
+	return last, view.result(ctx, client, owner, repo, last.Pull)
+}
