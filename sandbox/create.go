@@ -75,6 +75,8 @@ func (m *Manager) begin(ctx context.Context, mission string, src Source, o Optio
 	r := &run{id: o.ID, dir: dir, lock: lock, backend: backend}
 	err = durable.ReadJSON(filepath.Join(dir, "run.json"), &r.rec)
 	switch {
+	case exists(filepath.Join(dir, "discard.json")):
+		err = &ErrState{ID: o.ID, Is: Discarded, Want: "new"}
 	case err == nil && (r.rec.Source.Base != src.Base || r.rec.Source.Key != src.Key):
 		err = fmt.Errorf("it exists with another base, %s of %s", r.rec.Source.Base, r.rec.Source.Key)
 	case err == nil:

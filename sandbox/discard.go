@@ -18,7 +18,7 @@ import (
 // workspace away. What cannot be recorded is not removed: ErrUnrecorded. There is no way to insist. A second call
 // finishes the first one, or says what it did. The home of the sandbox holds caches, and is not recorded.
 func (m *Manager) Discard(ctx context.Context, id ID) (Discard, error) {
-	r, err := m.acquire(ctx, id)
+	r, err := m.take(ctx, id)
 	var gone *ErrState
 	if errors.As(err, &gone) {
 		var d Discard
@@ -121,15 +121,15 @@ func (m *Manager) remove(ctx context.Context, r *run, d Discard) error {
 			return err
 		}
 	}
-	r.rec.State = Discarded
-	if err := m.save(r); err != nil {
-		return err
-	}
 	if err := os.Rename(r.dir, m.archived(r.id)); err != nil {
 		return err
 	}
+	r.dir, r.rec.State = m.archived(r.id), Discarded
+	if err := m.save(r); err != nil {
+		return err
+	}
 	for _, name := range []string{"lock", "busy"} {
-		os.Remove(filepath.Join(m.archived(r.id), name))
+		os.Remove(filepath.Join(r.dir, name))
 	}
 	return errors.Join(durable.SyncDir(m.runs()), durable.SyncDir(m.archive()))
 }

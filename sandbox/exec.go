@@ -227,21 +227,17 @@ func (m *Manager) Poll(ctx context.Context, id ID, name string) (Exit, bool, err
 		return Exit{}, false, err
 	}
 	m.reap(j)
-	// The lock before the exit status: a supervisor writes the one before it gives up the other.
+	// While the lock is held the command has not left the sandbox, even if its exit status is there already.
 	held, err := flock.Held(j.file("lock"), flock.Shared)
 	if err != nil {
 		return Exit{}, false, fmt.Errorf("command %q of sandbox %s: %w", name, id, err)
 	}
-	var end ended
-	err = durable.ReadJSON(j.file("exit.json"), &end)
-	if err == nil {
-		return end.Exit, true, nil
+	if held {
+		return Exit{}, false, nil
 	}
-	if !errors.Is(err, fs.ErrNotExist) || held {
-		if errors.Is(err, fs.ErrNotExist) {
-			err = nil
-		}
-		return Exit{}, false, err
+	var end ended
+	if err := durable.ReadJSON(j.file("exit.json"), &end); err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return end.Exit, err == nil, err
 	}
 	stopped := exists(j.file("stop"))
 	switch {

@@ -119,8 +119,18 @@ type run struct {
 	backend Backend
 }
 
-// acquire takes the lock of a sandbox and reads its record. ErrUnknown when there is none; *ErrState when it was discarded.
+// acquire takes the lock of a sandbox and reads its record. ErrUnknown when there is none; *ErrState when it was discarded, or
+// half discarded, which only Discard can go on with.
 func (m *Manager) acquire(ctx context.Context, id ID) (*run, error) {
+	r, err := m.take(ctx, id)
+	if err == nil && exists(filepath.Join(r.dir, "discard.json")) {
+		r.release()
+		return nil, &ErrState{ID: id, Is: Discarded, Want: "not discarded"}
+	}
+	return r, err
+}
+
+func (m *Manager) take(ctx context.Context, id ID) (*run, error) {
 	if !idForm.MatchString(string(id)) {
 		return nil, fmt.Errorf("sandbox %q: %w", id, ErrUnknown)
 	}
@@ -178,13 +188,23 @@ func (m *Manager) Record(id ID) (Record, error) {
 	if !idForm.MatchString(string(id)) {
 		return rec, fmt.Errorf("sandbox %q: %w", id, ErrUnknown)
 	}
-	for _, dir := range []string{m.dir(id), m.archived(id)} {
-		err := durable.ReadJSON(filepath.Join(dir, "run.json"), &rec)
+	for _, dir := range []string{m.runs(), m.archive()} {
+		rec, err := m.read(dir, string(id))
 		if err == nil || !errors.Is(err, fs.ErrNotExist) {
 			return rec, err
 		}
 	}
 	return rec, fmt.Errorf("sandbox %s: %w", id, ErrUnknown)
+}
+
+// read gives one record. One that lies in the archive is discarded, even if nobody came to write so.
+func (m *Manager) read(dir, id string) (Record, error) {
+	var rec Record
+	err := durable.ReadJSON(filepath.Join(dir, id, "run.json"), &rec)
+	if dir == m.archive() {
+		rec.State = Discarded
+	}
+	return rec, err
 }
 
 // List gives the records of all sandboxes that have not been discarded, oldest first.
@@ -200,8 +220,7 @@ func (m *Manager) list(dir string) ([]Record, error) {
 	}
 	var recs []Record
 	for _, e := range entries {
-		var rec Record
-		err := durable.ReadJSON(filepath.Join(dir, e.Name(), "run.json"), &rec)
+		rec, err := m.read(dir, e.Name())
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

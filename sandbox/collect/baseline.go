@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"time"
@@ -170,4 +171,14 @@ func (b *Baseline) same(e entry) (tracked, same bool) {
 	}
 	s.found = true
 	return true, s.stat == stampOf(&e.stat)
+}
+
+// attributes says whether the base has any .gitattributes: git takes one that was deleted from its index.
+func (b *Baseline) attributes() bool {
+	for name := range b.files {
+		if path.Base(name) == ".gitattributes" {
+			return true
+		}
+	}
+	return false
 }

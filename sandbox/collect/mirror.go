@@ -87,7 +87,7 @@ func (c *collector) dropIgnored(ctx context.Context) error {
 	var ask bytes.Buffer
 	for _, ch := range c.changes {
 		if !ch.tracked && !ch.gitDir && len(ch.path) < maxPath-256 {
-			ask.WriteString(ch.path + "\x00")
+			ask.WriteString("./" + ch.path + "\x00") // a path that begins with a colon would be taken for a pathspec with magic
 		}
 	}
 	if ask.Len() == 0 {
@@ -109,7 +109,7 @@ func (c *collector) dropIgnored(ctx context.Context) error {
 	}
 	ignored := map[string]bool{}
 	for p := range strings.SplitSeq(string(out), "\x00") {
-		ignored[p] = true
+		ignored[strings.TrimPrefix(p, "./")] = true
 	}
 	c.leaveOut(ignored)
 	return nil
@@ -143,7 +143,7 @@ func (c *collector) leaveOut(ignored map[string]bool) {
 // run, as none is configured: pointers of large files stay pointers. A snapshot of everything keeps the bytes as they lie.
 func (c *collector) convert(ctx context.Context) error {
 	rules := c.rulesNamed(".gitattributes")
-	if c.Everything || len(rules) == 0 {
+	if c.Everything || len(rules) == 0 && !c.Baseline.attributes() {
 		return nil
 	}
 	files := map[string]*change{}

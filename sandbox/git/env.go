@@ -95,7 +95,6 @@ func (g *Git) environment(c Call) []string {
 		"GIT_OPTIONAL_LOCKS=0",
 		"GIT_NO_LAZY_FETCH=1",
 		"GIT_NO_REPLACE_OBJECTS=1",
-		"GIT_LITERAL_PATHSPECS=1",
 		// Unlike the protocol.* settings this reaches the git on the other end of a local fetch too.
 		"GIT_ALLOW_PROTOCOL=" + strings.Join(c.Transport.protocols(), ":"),
 	}

@@ -150,7 +150,9 @@ func (s *Stores) runLocked(ctx context.Context, key string, c git.Call) ([]byte,
 		return nil, err
 	}
 	defer l.Unlock()
-	c.GitDir = s.Dir(key)
+	if c.GitDir == "" { // else that of a worktree of the store
+		c.GitDir = s.Dir(key)
+	}
 	c.Hold = append(slices.Clone(c.Hold), l.File())
 	return s.git.Run(ctx, c)
 }

@@ -10,8 +10,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/sandpiper-bot/sandpiper/sandbox"
@@ -32,12 +34,25 @@ type Opener func(stateDir string, supervisor []string) (Fixture, error)
 // Main runs the tests, or supervises a command if the manager under test has started this binary for that.
 func Main(m *testing.M, open Opener) {
 	if len(os.Args) == 5 && os.Args[1] == "supervise" {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer stop()
 		f, err := open(os.Args[2], []string{os.Args[0], "supervise"})
 		if err == nil {
-			err = sandbox.Supervise(context.Background(), f.Manager, sandbox.ID(os.Args[3]), os.Args[4])
+			err = sandbox.Supervise(ctx, f.Manager, sandbox.ID(os.Args[3]), os.Args[4])
 		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	if len(os.Args) == 5 && os.Args[1] == "life" {
+		f, err := open(os.Args[2], []string{os.Args[0], "supervise"})
+		if err == nil {
+			err = live(context.Background(), f, sandbox.ID(os.Args[3]), os.Args[4], func(s string) { fmt.Println(s) })
+		}
+		if err != nil {
+			fmt.Println("failed:", err)
 			os.Exit(1)
 		}
 		os.Exit(0)

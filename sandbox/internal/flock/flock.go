@@ -91,8 +91,12 @@ func Held(path string, m Mode) (bool, error) {
 // File is the open file: hand it to a child that should hold the lock too.
 func (l *Lock) File() *os.File { return l.f }
 
-// Unlock gives the lock up, unless a child holds it on.
+// Unlock gives the lock up, for children that inherited it too. Closing the file alone would not do: a child that another
+// goroutine is starting has a copy of the descriptor until it executes its program.
 func (l *Lock) Unlock() error {
+	if err := unix.Flock(int(l.f.Fd()), unix.LOCK_UN); err != nil {
+		return fmt.Errorf("unlock: %w", err)
+	}
 	if err := l.f.Close(); err != nil {
 		return fmt.Errorf("unlock: %w", err)
 	}
