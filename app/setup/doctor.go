@@ -31,8 +31,11 @@ func (d *Doctor) Examine(ctx context.Context) *Report {
 		sandbox = boundary
 	}
 	add(sandbox(ctx)...)
-	add(stateDir(d.Config.StateDir)...)
-	add(database(ctx, d.Config.Database()))
+	state := stateDir(d.Config.StateDir)
+	add(state...)
+	if len(state) > 0 && state[0].Status != Fail {
+		add(database(ctx, d.Config.Database()))
+	}
 	add(d.github(ctx)...)
 	return r
 }
@@ -60,6 +63,9 @@ func (d *Doctor) github(ctx context.Context) []Check {
 	if c.AppID == 0 && c.PrivateKey.IsZero() && len(c.WebhookSecrets) == 0 && d.Problems == nil {
 		return []Check{{"github", Skip, "no App is set, so only sandboxes on local repositories work here (sandpiper try, sandpiper sandbox)", ""}}
 	}
+	if d.Problems != nil {
+		return []Check{{"github", Skip, "not asked while settings are wrong", ""}}
+	}
 	var missing *config.Error
 	if errors.As(c.NeedGitHub(), &missing) {
 		var checks []Check
@@ -67,9 +73,6 @@ func (d *Doctor) github(ctx context.Context) []Check {
 			checks = append(checks, Check{p.Name, Fail, p.What, p.How})
 		}
 		return checks
-	}
-	if d.Problems != nil {
-		return []Check{{"github", Skip, "not asked while settings are wrong", ""}}
 	}
 	app, err := installation.New(installation.Config{AppID: c.AppID, Key: c.PrivateKey, APIURL: c.GitHubAPIURL, Transport: d.Transport})
 	if err != nil {
