@@ -212,6 +212,17 @@ func TestLogTailBeginsWithTheFailure(t *testing.T) {
 	}
 }
 
+func TestLogTailFindsTheFailureBehindAnEndlessLine(t *testing.T) {
+	t.Parallel()
+	log := []byte(strings.Repeat("x", 200_000) + "\nFAIL: here\n" + strings.Repeat("noise\n", 100_000))
+	if got := logTail(log, -1, logMax, strings.Clone); !strings.Contains(got[:500], "FAIL: here") {
+		t.Errorf("begins with %.200q", got)
+	}
+	if got := excerpt(log, -1, strings.Clone); !strings.HasPrefix(got, "FAIL: here") {
+		t.Errorf("excerpt is %.200q", got)
+	}
+}
+
 func TestLogIsReadableAndRedacted(t *testing.T) {
 	t.Parallel()
 	redact := func(s string) string { return strings.ReplaceAll(s, "hunter2hunter2", "[secret]") }

@@ -190,7 +190,11 @@ func (p *parser) packageFile(pkg, file string) string {
 			break
 		}
 	}
-	for rest := pkg; rest != ""; {
+	rest := pkg
+	if len(rest) > 300 { // no import path, and each part of it costs a look at the tree
+		rest = ""
+	}
+	for tries := 0; rest != "" && tries < 12; tries++ {
 		if found := p.inTree(path.Join(p.src.Dir, rest, file)); found != "" {
 			return found
 		}

@@ -51,7 +51,7 @@ func logTail(log []byte, at, limit int, redact func(string) string) string {
 	var lead string
 	if at >= 0 && at < len(log)-tailRoom {
 		tailRoom = limit / 2
-		start := linesBefore(log, at, 10)
+		start := linesBefore(log, at, 10, limit/8)
 		lead = tidy(log[start:min(start+limit/2, len(log))], redact)
 		lead = quote.Cut(lead, limit/2-200, "")
 		lead = fmt.Sprintf("… the log from byte %d, around its first failure:\n%s\n", start, lead)
@@ -78,17 +78,22 @@ func excerpt(log []byte, at int, redact func(string) string) string {
 	if at < 0 {
 		return suffix(tidy(log[max(len(log)-2*excerptMax, 0):], redact), excerptMax)
 	}
-	start := linesBefore(log, at, 3)
+	start := linesBefore(log, at, 3, excerptMax/4)
 	return quote.Cut(tidy(log[start:min(start+2*excerptMax, len(log))], redact), excerptMax, "\n…")
 }
 
-func linesBefore(log []byte, at, n int) int {
+// linesBefore is the start of the line n lines before the one at at, or as many as lie within reach bytes.
+func linesBefore(log []byte, at, n, reach int) int {
 	start := at
 	for range n {
 		if start == 0 {
 			break
 		}
-		start = bytes.LastIndexByte(log[:start-1], '\n') + 1
+		line := bytes.LastIndexByte(log[:start-1], '\n') + 1
+		if at-line > reach {
+			break
+		}
+		start = line
 	}
 	return start
 }

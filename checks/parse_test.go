@@ -152,6 +152,7 @@ func benchLogs(tb testing.TB) map[string][]byte {
 		"findings": fill(read("go-test") + read("generic")),
 		"json":     fill(read("go-test-json")),
 		"colons":   fill("1:2:3:4:5:6:7:8:9:a:1:"),
+		"slow":     fill(strings.Repeat("    a.go:1: x\n", 5000) + "FAIL\t" + strings.Repeat("a/", 2000) + "\n"),
 	}
 }
 

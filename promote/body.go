@@ -183,7 +183,15 @@ func (p *publication) checked(w *page) {
 		w.printf("No check was run: none is configured and none was recognised.\n")
 		return
 	}
-	w.printf("On exactly this tree, in a sandbox of its own, by the repository's own commands.\n\n| check | result | required | took | |\n| --- | --- | --- | ---: | --- |\n")
+	switch p.req.CheckedTree {
+	case "":
+		w.printf("By the repository's own commands, in a sandbox.\n")
+	case p.result.Manifest.Tree:
+		w.printf("By the repository's own commands, in a sandbox, on exactly this tree.\n")
+	default:
+		w.printf("By the repository's own commands, in a sandbox, on tree %s, which is **not** the tree of this pull request: something was left out since.\n", w.cell(p.req.CheckedTree))
+	}
+	w.printf("\n| check | result | required | took | |\n| --- | --- | --- | ---: | --- |\n")
 	for i, c := range p.req.Checks {
 		if i == w.rows {
 			break

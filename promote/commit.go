@@ -57,7 +57,7 @@ var fixups = regexp.MustCompile(`(?i)^((fixup|squash|amend)!\s*)+`)
 
 // title is the issue's title as the subject of a commit or the title of a pull request.
 func title(r Request, limit int, redact func(string) string) string {
-	s := quote.Plain(redact(r.Title))
+	s := quote.Plain(quote.Cut(redact(r.Title), 1000, ""))
 	s = strings.TrimRight(strings.TrimSpace(fixups.ReplaceAllString(s, "")), ".")
 	if len(s) > limit {
 		s = quote.Cut(s, limit, "")
@@ -76,7 +76,7 @@ func title(r Request, limit int, redact func(string) string) string {
 }
 
 func oneLine(s string, redact func(string) string) string {
-	return quote.Cut(quote.Plain(redact(s)), 500, "…")
+	return quote.Cut(quote.Plain(quote.Cut(redact(s), 2000, "")), 500, "…")
 }
 
 func wrap(s string, width int) string {

@@ -94,6 +94,7 @@ type Request struct {
 	Previous    *Branch // what an earlier run of this mission pushed: this one goes on there
 	Agent       string
 	Checks      []Check
+	CheckedTree string // that the checks ran on; empty: not known
 	Given       []Item
 	Withheld    []Item
 	MissionURL  string

@@ -240,6 +240,20 @@ func TestBodyShowsNamesAsTheyAre(t *testing.T) {
 	}
 }
 
+func TestBodySaysWhichTreeWasChecked(t *testing.T) {
+	t.Parallel()
+	r := request()
+	r.Checks = []Check{{Name: "test", Conclusion: "success"}}
+	for tree, want := range map[string]string{
+		"": "in a sandbox.\n", made.Tree: "on exactly this tree.\n", strings.Repeat("e", 40): "which is **not** the tree of this pull request",
+	} {
+		r.CheckedTree = tree
+		if body := bodyOf(r, made); !strings.Contains(body, want) {
+			t.Errorf("checked tree %q: lacks %q", tree, want)
+		}
+	}
+}
+
 func TestBodyFits(t *testing.T) {
 	t.Parallel()
 	r, p := request(), made

@@ -121,6 +121,7 @@ func TestPlain(t *testing.T) {
 		{"a\nSigned-off-by: x", "a Signed-off-by: x"},
 		{"mail me@example.com", "mail me@example.com"},
 		{"@@octocat ##1", "octocat 1"},
+		{"fix " + strings.Repeat(":/", 500) + strings.Repeat("/", 500) + "@octocat #1", "fix octocat 1"},
 		{"@https://@octo", "octo"},
 		{"C# 12 and @ alone", "C# 12 and @ alone"},
 		{"x skip-checks: true", "x skip checks true"},

@@ -76,8 +76,7 @@ var (
 // (https://docs.github.com/actions/managing-workflow-runs/skipping-workflow-runs).
 func Plain(s string) string {
 	s = Line(s)
-	// Each removal may join what it stood between into a new mention or reference; a pass that removes nothing ends it.
-	for range len(s) + 1 {
+	for range 10 {
 		before := s
 		s = mention.ReplaceAllString(s, "$1$2")
 		s = numbered.ReplaceAllString(s, "$1")
@@ -86,8 +85,12 @@ func Plain(s string) string {
 		s = skipsCI.ReplaceAllString(s, "$1")
 		s = trailerCI.ReplaceAllString(s, "skip checks ")
 		if s == before {
-			break
+			return Line(s)
 		}
 	}
-	return Line(s)
+	// Each removal may join what it stood between into a new one. Nobody's title needs this many rounds; what is left of such
+	// a text is its words.
+	return Line(words.Replace(s))
 }
+
+var words = strings.NewReplacer("@", "", "#", "", "/", "", "[", "", "]", "", "-", " ", ":", " ")
