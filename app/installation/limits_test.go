@@ -192,3 +192,28 @@ func TestUnreachable(t *testing.T) {
 		}
 	})
 }
+
+func TestAtMostTwentyAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, app := newScript(t, 0)
+		s.on(issueCall, reply{status: 200, body: `{"number":1}`, takes: time.Second})
+		c := client(t, app)
+		var wg sync.WaitGroup
+		for range 50 {
+			wg.Go(func() {
+				if _, _, err := c.Issues.Get(t.Context(), "octo", "calc", 1); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		begun := make(map[string]int)
+		for _, call := range s.work() {
+			begun[call[:3]]++
+		}
+		if d := cmp.Diff(map[string]int{"0.0": 20, "1.0": 20, "2.0": 10}, begun); d != "" {
+			t.Error(d)
+		}
+	})
+}
