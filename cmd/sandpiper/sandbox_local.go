@@ -10,6 +10,9 @@ import (
 	"github.com/sandpiper-bot/sandpiper/sandbox/git"
 )
 
+// branchTaken is the exit status of a promotion whose branch exists and is somewhere else.
+const branchTaken = 4
+
 // landIn makes a branch in a repository on this machine at a commit that the ref of a store leads to. The repository fetches:
 // a push would run its hooks, and this must touch neither its checkout nor a branch that exists.
 func landIn(ctx context.Context, g *git.Git, dir, store, ref, commit, branch string) error {
@@ -30,7 +33,7 @@ func landIn(ctx context.Context, g *git.Git, dir, store, ref, commit, branch str
 	case commit:
 		return nil // an earlier call got this far
 	default:
-		return exitError{4, fmt.Errorf("branch %s exists in %s and is somewhere else; choose another by --branch", branch, dir)}
+		return exitError{branchTaken, fmt.Errorf("branch %s exists in %s and is somewhere else; choose another by --branch", branch, dir)}
 	}
 	fetch := []string{"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--", store, ref}
 	if _, err := g.Run(ctx, git.Call{GitDir: gitDir, Transport: git.Local, Args: fetch}); err != nil {
