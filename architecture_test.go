@@ -29,6 +29,7 @@ var house = []edge{
 	{"cmd/sandpiper", "app/config", "every command reads the same settings"},
 	{"cmd/sandpiper", "app/policy", "policy check explains a file"},
 	{"cmd/sandpiper", "app/setup", "doctor"},
+	{"cmd/sandpiper", "app/store", "try shows how its mission ended"},
 	{"cmd/sandpiper", "fixtures/agents", "demo's agent"},
 	{"cmd/sandpiper", "fixtures/github", "demo and try run on a GitHub of their own"},
 	{"cmd/sandpiper", "fixtures/repos", "demo's repository"},
@@ -37,6 +38,7 @@ var house = []edge{
 	{"cmd/sandpiper", "sandbox/gitstore", "a repository on this machine is fetched into a store"},
 	{"cmd/sandpiper", "sandbox/jail", "errors of a launch become exit statuses"},
 	{"cmd/sandpiper", "sandbox/reaper", "reap"},
+	{"cmd/sandpiper", "sandbox/redact", "git credentials of the throw-away people"},
 	{"cmd/sandpiper", "sandbox/quote", "others' text is shown on a terminal"},
 	{"cmd/sandpiper", "webhooks", "replay decodes a delivery"},
 
