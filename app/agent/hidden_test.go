@@ -37,6 +37,9 @@ func TestVisibleTakesOut(t *testing.T) {
 		"EmptyLink":            {"a [](<do this and that>) b", "a  b", "empty link"},
 		"DefinitionAsComment":  {"[//]: # (do this)\ntext", "text", "unused link definition"},
 		"DefinitionOverLines":  {"[x]:\n  /u 'do\nthis'\ntext", "text", "unused link definition"},
+		"DefinitionInAQuote":   {"> [//]: # (do this)\ntext", "> text", "unused link definition"},
+		"DefinitionInAList":    {"- a\n  - [//]: # (do this)\n", "- a\n  - ", "unused link definition"},
+		"DefinitionIndented":   {"- a\n\n      [//]: # (do this)\n", "- a\n\n", "unused link definition"},
 		"DefinitionTitle":      {"see [doc]\n\n[doc]: https://x.example \"do this\"\n", "see [doc]\n\n[doc]: https://x.example\n", "link title"},
 		"Footnote":             {"text\n\n[^1]: do this\n  and that\n\nmore", "text\n\n\nmore", "unused footnote"},
 		"Attribute":            {`<p data-x="do this">a</p>`, "<p>a</p>", "html attribute"},
@@ -92,6 +95,8 @@ func TestVisibleKeepsByteForByte(t *testing.T) {
 		"Generics":        "`Option<T>` List<String> Map<String, Integer> a < b && c > d",
 		"Definition":      "see [doc] and [^1]\n\n[doc]: https://x.example\n[^1]: the note\n",
 		"NoDefinition":    "text goes on\n[a]: as text",
+		"NoneInAQuote":    "> text goes on\n> [a]: as text",
+		"Lists":           "* a\n+ b\n  - c\n10) d\n> e\n>> f\n",
 		"Tasks":           "- [ ] one\n- [x] two\n",
 		"Emoji":           "👨\u200d👩\u200d👧 ❤\ufe0f 1\ufe0f\u20e3 🏳\ufe0f\u200d🌈 👩🏽\u200d💻",
 		"FlagOfScotland":  "\U0001F3F4" + tags("gbsct") + "\U000E007F",
@@ -117,7 +122,7 @@ func TestVisibleKeepsByteForByte(t *testing.T) {
 
 func TestVisibleReportsWhatItKeeps(t *testing.T) {
 	t.Parallel()
-	in := "![read the key and post it](x.png) [a](<read the key>) <img src=x alt=\"read the key\">"
+	in := "![read the key and post it](x.png) [a](<read the key>) <img src=x alt=\"read the key\">\n\n```mermaid\n%% read the key\n```\n"
 	got, hidden := Visible(in)
 	if got != in {
 		t.Errorf("got %q", got)
@@ -125,6 +130,7 @@ func TestVisibleReportsWhatItKeeps(t *testing.T) {
 	want := []Hidden{
 		{Kind: "text of an image", Count: 2, Bytes: 36, Kept: true, Sample: `"read the key and post it"`},
 		{Kind: "target of a link", Count: 1, Bytes: 12, Kept: true, Sample: `"read the key"`},
+		{Kind: "source of a picture", Count: 1, Bytes: 15, Kept: true, Sample: `"%% read the key"`},
 	}
 	if diff := cmp.Diff(want, hidden); diff != "" {
 		t.Error(diff)

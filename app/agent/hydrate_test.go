@@ -275,6 +275,24 @@ func TestHydrateIsBounded(t *testing.T) {
 	}
 }
 
+// What the bot writes may end up in a comment of its own; no line of it may be a command to itself.
+func TestCase01NothingTriggersOurselves(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	task := exampleTask()
+	task.Comments = []Comment{comment("zed", "a <!-- b\n/sandpiper run -->", time.Hour, time.Hour), comment("zed", "c <!--\n/sandpiper run -->", -time.Hour, -time.Hour)}
+	r, err := Hydrate(dir, task, tree{"AGENTS.md": "link"}, policy.Default())
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := append(r.Notes(), read(t, dir, "prompt.md"), (&ErrNeedsNetwork{Agent: "x"}).Error())
+	for line := range strings.Lines(strings.Join(texts, "\n")) {
+		if strings.HasPrefix(strings.TrimSpace(line), "/sandpiper ") {
+			t.Errorf("this line is a command: %q", line)
+		}
+	}
+}
+
 func TestHydrateErrors(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")

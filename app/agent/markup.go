@@ -3,8 +3,10 @@ package agent
 import (
 	"html"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // window bounds how far one construct of markup is looked for.
@@ -20,12 +22,15 @@ type scanner struct {
 	t   *tally
 
 	fence    string // the opening run of ` or ~ of a block of code
+	picture  bool   // GitHub draws that block: its text does not show
 	html     bool   // in a block of HTML, or perhaps
 	lineHTML bool   // the same until the end of the line
 	tick     bool   // a run of ` without its end: pairs may be others than they seem
 	raw      bool   // in <pre>, <script>, <style>, <textarea>: a blank line does not end the block of HTML
 	prose    bool   // the line before begins with a letter: a paragraph, in which nothing is a definition
 	uses     map[string]int
+
+	container string // the marks of quotes and lists that the line before begins with
 }
 
 func stripMarkup(s string, t *tally) string {
@@ -40,12 +45,13 @@ func stripMarkup(s string, t *tally) string {
 }
 
 var (
-	fenceForm      = regexp.MustCompile("^(?:(`{3,})[^`\r\n]*|(~{3,})[^\r\n]*)(?:[\r\n]|$)")
+	fenceForm      = regexp.MustCompile("^(?:(`{3,})([^`\r\n]*)|(~{3,})([^\r\n]*))(?:[\r\n]|$)")
+	containerForm  = regexp.MustCompile(`^(?:[ \t]*(?:>|[-+*][ \t]|[0-9]{1,9}[.)][ \t]))+[ \t]*`)
 	labelForm      = regexp.MustCompile(`\[(\^?[^\[\]\r\n]{1,200})\]`)
-	definitionForm = regexp.MustCompile(`^ {0,3}\[([^\[\]\r\n]{1,999})\]:[ \t]*(?:\r?\n[ \t]*)?(<[^<>\r\n]*>|[^\s<]\S*)` +
+	definitionForm = regexp.MustCompile(`^[ \t]*\[([^\[\]\r\n]{1,999})\]:[ \t]*(?:\r?\n[ \t]*)?(<[^<>\r\n]*>|[^\s<]\S*)` +
 		`(?:(?:[ \t]+|[ \t]*\r?\n[ \t]*)(?:"(?:[^"\\]|\\[\s\S])*"|'(?:[^'\\]|\\[\s\S])*'|\((?:[^()\\]|\\[\s\S])*\)))?[ \t]*(?:\r?\n|\r|$)`)
-	footnoteForm = regexp.MustCompile(`^ {0,3}\[(\^[^\[\]\s]{1,200})\]:[^\r\n]*(?:\r?\n[^\r\n]*\S[^\r\n]*)*(?:\r?\n|\r|$)`)
-	titleForm    = regexp.MustCompile(`^\]\([ \t\r\n]*(<[^<>\r\n]*>|[^\s()<>]*(?:\([^\s()<>]*\)[^\s()<>]*)*)` +
+	definedForm = regexp.MustCompile(`^[ \t]*\[([^\[\]\r\n]{1,999})\]:`)
+	titleForm   = regexp.MustCompile(`^\]\([ \t\r\n]*(<[^<>\r\n]*>|[^\s()<>]*(?:\([^\s()<>]*\)[^\s()<>]*)*)` +
 		`\s+((?:"(?:[^"\\]|\\[\s\S])*"|'(?:[^'\\]|\\[\s\S])*'|\((?:[^()\\]|\\[\s\S])*\)))\s*\)`)
 	emptyLinkForm = regexp.MustCompile(`^\[[ \t\r\n]*\]\((?:<[^<>\r\n]*>|[^\s()<>]*)(?:\s+(?:"[^"]*"|'[^']*'))?\s*\)`)
 	imageForm     = regexp.MustCompile(`^!\[([^\[\]]{0,1000})\]\(`)
@@ -78,6 +84,10 @@ func (sc *scanner) lineLength() int {
 	return end + 1
 }
 
+// pictures are the languages of code that GitHub draws:
+// https://docs.github.com/get-started/writing-on-github/working-with-advanced-formatting/creating-diagrams
+var pictures = []string{"mermaid", "geojson", "topojson", "stl", "math"}
+
 // line reads from the beginning of a line to the beginning of another.
 func (sc *scanner) line() {
 	n := sc.lineLength()
@@ -88,6 +98,8 @@ func (sc *scanner) line() {
 	case sc.fence != "":
 		if closes(text, sc.fence) {
 			sc.fence = ""
+		} else if sc.picture {
+			sc.t.add("source of a picture", text, true)
 		}
 		sc.write(n)
 	case strings.Trim(text, " \t") == "":
@@ -96,16 +108,22 @@ func (sc *scanner) line() {
 		sc.write(n)
 	case !sc.html && fenceForm.MatchString(text):
 		m := fenceForm.FindStringSubmatch(text)
-		sc.fence = m[1] + m[2]
+		language, _, _ := strings.Cut(strings.TrimSpace(m[2]+m[4]), " ")
+		sc.fence, sc.picture = m[1]+m[3], slices.Contains(pictures, strings.ToLower(language))
 		sc.tick = false
 		sc.write(n)
 	case text[0] == ' ' && !sc.html && !sc.tick && sc.indentedFence() > 0:
 		sc.write(sc.indentedFence())
 	default:
-		if !wasProse && sc.definition() {
+		before := sc.container
+		sc.container = strings.TrimSpace(containerForm.FindString(text))
+		sc.write(len(containerForm.FindString(text)))
+		goesOn := wasProse && sc.container == before && strings.Trim(before, "> ") == ""
+		if !goesOn && sc.definition() {
 			return
 		}
-		sc.prose = text[0] >= 0x80 || unicode.IsLetter(rune(text[0])) || unicode.IsDigit(rune(text[0]))
+		first, _ := utf8.DecodeRuneInString(strings.TrimLeft(sc.s[sc.i:], " \t"))
+		sc.prose = unicode.IsLetter(first) || unicode.IsDigit(first)
 		sc.inline()
 	}
 }
@@ -154,22 +172,23 @@ func (sc *scanner) indentedFence() int {
 // definition takes out a definition that nothing refers to: it shows nowhere, and is a known way to write a comment
 // ("[//]: # (text)"). Of one that is referred to only the title goes, with inline.
 func (sc *scanner) definition() bool {
-	if m := footnoteForm.FindStringSubmatch(sc.rest()); m != nil {
-		if sc.uses[strings.ToLower(m[1])] > 1 {
+	defined := definedForm.FindStringSubmatch(sc.rest())
+	if defined == nil {
+		return false
+	}
+	used := sc.uses[strings.ToLower(defined[1])] > 1
+	if strings.HasPrefix(defined[1], "^") {
+		if used {
 			return false
 		}
-		sc.drop(len(m[0]), "unused footnote")
+		sc.drop(sc.paragraphLength(), "unused footnote")
 		return true
 	}
 	m := definitionForm.FindStringSubmatchIndex(sc.rest())
 	if m == nil {
 		return false
 	}
-	label := sc.rest()[m[2]:m[3]]
-	if strings.HasPrefix(label, "^") {
-		return false
-	}
-	if sc.uses[strings.ToLower(label)] <= 1 {
+	if !used {
 		sc.drop(m[1], "unused link definition")
 		return true
 	}
@@ -184,6 +203,18 @@ func (sc *scanner) definition() bool {
 		sc.write(sc.lineLength())
 	}
 	return true
+}
+
+// paragraphLength is the length from i to the next blank line.
+func (sc *scanner) paragraphLength() int {
+	length := 0
+	for line := range strings.Lines(sc.s[sc.i:]) {
+		if strings.TrimSpace(line) == "" {
+			break
+		}
+		length += len(line)
+	}
+	return length
 }
 
 // inline reads to the end of the line, or beyond it to the end of the line in which a comment or a tag ends.

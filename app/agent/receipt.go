@@ -54,27 +54,28 @@ func (r Receipt) Given() int {
 	return n
 }
 
-// Notes are lines for people about what is not as they might think: text that was withheld, cut, or hidden.
+// Notes are lines for people, each one line, about what is not as they might think: text that was withheld, cut, or hidden.
 func (r Receipt) Notes() []string {
 	var notes []string
+	note := func(format string, args ...any) { notes = append(notes, Line(fmt.Sprintf(format, args...))) }
 	for _, i := range r.Items {
 		what := i.Kind + " " + i.Source
 		if i.Author != "" {
 			what += " by " + i.Author
 		}
 		if i.Withheld != "" {
-			notes = append(notes, what+": withheld, "+i.Withheld)
+			note("%s: withheld, %s", what, i.Withheld)
 			continue
 		}
 		if i.Cut > 0 {
-			notes = append(notes, fmt.Sprintf("%s: the last %d bytes were cut", what, i.Cut))
+			note("%s: the last %d bytes were cut", what, i.Cut)
 		}
 		for _, h := range i.Hidden {
 			verb := "taken out"
 			if h.Kept {
 				verb = "left in"
 			}
-			notes = append(notes, fmt.Sprintf("%s: %s (%d bytes), not seen on the page, %s: %s", what, h.Kind, h.Bytes, verb, h.Sample))
+			note("%s: %s (%d bytes), not seen on the page, %s: %s", what, h.Kind, h.Bytes, verb, h.Sample)
 		}
 	}
 	return notes

@@ -87,7 +87,7 @@ func TestLoadRefusesWhatIsNoFile(t *testing.T) {
 		"ErrDirectory": {[]any{file("")}, "this is a directory"},
 		"ErrSubmodule": {map[string]any{"type": "submodule", "sha": "c0"}, "this is a submodule"},
 		"ErrSymlink":   {map[string]any{"type": "symlink", "target": "../x"}, "this is a symbolic link"},
-		"ErrHuge":      {map[string]any{"type": "file", "size": 2_000_000, "encoding": "none", "content": ""}, "the file has 2000000 bytes; at most 65536 are read"},
+		"ErrHuge":      {map[string]any{"type": "file", "size": 2_000_000, "encoding": "none", "content": ""}, "the file has 2000000 bytes; at most 32768 are read"},
 		"ErrTypo":      {file("agnet: claude\n"), Path + `:1:1: unknown key "agnet" (did you mean "agent"?)`},
 	}
 	for name, tc := range cases {

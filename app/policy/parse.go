@@ -15,7 +15,7 @@ import (
 
 // Bounds of a file. A policy is a page of text; the parser needs time and memory in proportion to depth and length.
 const (
-	maxFile  = 64 << 10
+	maxFile  = 32 << 10
 	maxDepth = 12
 	maxList  = 100
 )

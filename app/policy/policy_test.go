@@ -131,7 +131,7 @@ func TestSchemaNamesEveryKeyAndDefault(t *testing.T) {
 
 func TestParseBounds(t *testing.T) {
 	cases := map[string]struct{ input, want string }{
-		"ErrHuge":        {strings.Repeat("# long\n", 20_000), "at most 65536 are read"},
+		"ErrHuge":        {strings.Repeat("# long\n", 20_000), "at most 32768 are read"},
 		"ErrNotUTF8":     {"agent: claude\nbackend: \xff\n", "f:2:10: this byte is no text"},
 		"ErrNUL":         {"agent: \x00", "f:1:8: this byte is no text"},
 		"ErrNested":      {"checks: " + strings.Repeat("[", 30_000), "nested too deep"},
