@@ -216,7 +216,15 @@ func setLimits(l Limits, uid int, counted bool, pids ...int) error {
 		// Data that a process may write to: what is only reserved, as language runtimes do by the gigabyte, is free.
 		limits[unix.RLIMIT_DATA] = both(uint64(2 * l.Memory))
 	}
-	return as(uid, func() error { return prlimit(limits, pids) })
+	return as(uid, func() error {
+		for _, pid := range pids {
+			// Behind the launcher, so that whoever watches comes to its turn however busy the tree is.
+			if err := unix.Setpriority(unix.PRIO_PROCESS, pid, 5); err != nil {
+				return fmt.Errorf("priority: %w", err)
+			}
+		}
+		return prlimit(limits, pids)
+	})
 }
 
 func prlimit(limits map[int]unix.Rlimit, pids []int) error {

@@ -24,6 +24,7 @@ const (
 
 // watch looks at what no limit of the kernel holds: the growth of directories on the host's disk and, where there is no
 // control group for it, the memory of all processes together. It ends the tree a little before a limit, for it sees late.
+// What it does not see without a control group: memory in files in memory and System V segments that nobody has mapped.
 type watch struct {
 	limits Limits
 	dirs   []string
@@ -77,7 +78,7 @@ func (w *watch) look(now time.Time) (next time.Duration, reason Reason, evidence
 	}
 	if w.memory {
 		used := w.memoryInUse()
-		left := before(w.limits.Memory, 128<<20) - used
+		left := w.memoryAllowed() - used
 		if left <= 0 {
 			return 0, OutOfMemory, fmt.Sprintf("%d bytes of memory in use, the limit is %d", used, w.limits.Memory)
 		}
@@ -126,7 +127,7 @@ func (w *watch) lookAtDisk(now time.Time) (left Usage, reason Reason, evidence s
 // still run, to clean up for instance, but may add next to nothing.
 func (w *watch) first(now time.Time) {
 	w.walk(now, w.fullness())
-	w.allowed = Usage{max(before(w.limits.Disk, 64<<20), w.grown.Bytes+1<<20), max(int(before(int64(w.limits.Files), 1000)), w.grown.Files+100)}
+	w.allowed = Usage{max(before(w.limits.Disk, 64<<20), w.grown.Bytes+1<<20), max(w.limits.Files-min(w.limits.Files/8, 1000), w.grown.Files+100)}
 }
 
 func (w *watch) fullness() []unix.Statfs_t {
@@ -172,8 +173,13 @@ func plan(left, perSecond int64) time.Duration {
 	return time.Duration(min(max(seconds, soonest.Seconds()), latest.Seconds()) * float64(time.Second))
 }
 
-// memoryInUse adds up the memory of the processes in the namespace: quickly by what is resident, and where that comes
-// near the limit by each one's share of it, for what a fork shares with its parent is there only once.
+// memoryAllowed is an eighth less than the limit: pages are touched faster than files are written, and on a busy machine the
+// watcher comes to its turn late.
+func (w *watch) memoryAllowed() int64 { return w.limits.Memory - min(w.limits.Memory/8, 256<<20) }
+
+// memoryInUse adds up the memory of the processes in the namespace: quickly by what is resident, and where that is too
+// much by each one's share of it, for what a fork shares with its parent is there only once. That takes a while, in which
+// the tree is paused.
 func (w *watch) memoryInUse() int64 {
 	pids := w.processes()
 	var resident int64
@@ -184,21 +190,31 @@ func (w *watch) memoryInUse() int64 {
 			resident += pages * int64(os.Getpagesize())
 		}
 	}
-	if resident < before(w.limits.Memory, 128<<20) {
+	if resident < w.memoryAllowed() {
 		return resident
 	}
-	var shared int64
-	for _, pid := range pids {
-		text, _ := os.ReadFile(filepath.Join("/proc", pid, "smaps_rollup"))
-		for line := range bytes.Lines(text) {
-			fields := bytes.Fields(line)
-			if len(fields) > 1 && (string(fields[0]) == "Pss_Anon:" || string(fields[0]) == "Pss_Shmem:") {
-				kib, _ := strconv.ParseInt(string(fields[1]), 10, 64)
-				shared += kib << 10
-			}
+	w.signal(unix.SIGSTOP)
+	var shares int64
+	for _, pid := range w.processes() {
+		shares += share(pid)
+	}
+	if shares < w.memoryAllowed() {
+		w.signal(unix.SIGCONT)
+	}
+	return shares
+}
+
+// share is what a process takes of memory that cannot be given back: not files, which are in the cache.
+func share(pid string) (bytesUsed int64) {
+	text, _ := os.ReadFile(filepath.Join("/proc", pid, "smaps_rollup"))
+	for line := range bytes.Lines(text) {
+		fields := bytes.Fields(line)
+		if len(fields) > 1 && (string(fields[0]) == "Pss_Anon:" || string(fields[0]) == "Pss_Shmem:") {
+			kib, _ := strconv.ParseInt(string(fields[1]), 10, 64)
+			bytesUsed += kib << 10
 		}
 	}
-	return shared
+	return bytesUsed
 }
 
 // processes are those in the namespace of the tree. A pid is looked at and then used: should it be another's by then, that
