@@ -244,10 +244,7 @@ func (p *parser) event(packages map[string]*goTest, line []byte) bool {
 	if !tells {
 		return true
 	}
-	var e event
-	if json.Unmarshal(line, &e) != nil {
-		return false
-	}
+	e := event{text(line, `"Action":"`), text(line, `"Package":"`), text(line, `"Test":"`), text(line, `"Output":"`)}
 	t := packages[e.Package]
 	if t == nil {
 		t = &goTest{p: p}
@@ -263,4 +260,30 @@ func (p *parser) event(packages map[string]*goTest, line []byte) bool {
 		t.flush(e.Package)
 	}
 	return true
+}
+
+// text is the value of a key that is written `"key":"`. It does not decode the whole line, which costs more than all the rest:
+// within a JSON string those quotes would have backslashes before them, so the key cannot be found in a value.
+func text(line []byte, key string) string {
+	at := bytes.Index(line, []byte(key))
+	if at < 0 {
+		return ""
+	}
+	value := line[at+len(key)-1:] // from its quote on
+	for end := 1; end < len(value); end++ {
+		switch value[end] {
+		case '\\':
+			end++
+		case '"':
+			if bytes.IndexByte(value[:end], '\\') < 0 {
+				return string(value[1:end])
+			}
+			var s string
+			if json.Unmarshal(value[:end+1], &s) != nil {
+				return ""
+			}
+			return s
+		}
+	}
+	return ""
 }

@@ -218,9 +218,12 @@ func (p *parser) inTree(name string) string {
 
 // add records an annotation and returns it, or nil when it is known already or there are too many.
 func (p *parser) add(file string, line, col int, level, title, message string) *github.CheckRunAnnotation {
-	message = quote.Cut(quote.Clean(message), messageMax, " …")
 	key := place{file, line, col, message}
-	if line < 1 || message == "" || p.seen[key] {
+	if line < 1 || p.seen[key] {
+		return nil
+	}
+	p.seen[key] = true
+	if message = quote.Cut(quote.Clean(message), messageMax, " …"); message == "" {
 		return nil
 	}
 	if p.first < 0 {
@@ -230,7 +233,6 @@ func (p *parser) add(file string, line, col int, level, title, message string) *
 		p.omitted++
 		return nil
 	}
-	p.seen[key] = true
 	a := &github.CheckRunAnnotation{
 		Path: &file, StartLine: &line, EndLine: &line, AnnotationLevel: &level, Message: &message,
 	}

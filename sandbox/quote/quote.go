@@ -21,6 +21,8 @@ func Clean(s string) string {
 	}
 	return strings.Map(func(r rune) rune {
 		switch {
+		case r >= ' ' && r < 0x7f:
+			return r
 		case r == '\n' || r == '\t' || r == '\u200c' || r == '\u200d' || r == '\ufe0f':
 			return r
 		case r == '\u2028' || r == '\u2029':
