@@ -276,6 +276,20 @@ func TestCompleteOutlivesItsCaller(t *testing.T) {
 	}
 }
 
+func TestCancellingDoesNotTakeBackAResult(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	_, err := w.reporter.Complete(t.Context(), w.gh, w.target, w.key, Superseded(Check{Name: "test"}, "not needed", began))
+	must(t, err)
+	for _, res := range []Result{failed(nil), Superseded(Check{Name: "test"}, "superseded", began)} {
+		run, err := w.reporter.Complete(t.Context(), w.gh, w.target, w.key, res)
+		must(t, err)
+		if run.GetConclusion() != "failure" {
+			t.Errorf("after %s it is %s", res.Conclusion, run.GetConclusion())
+		}
+	}
+}
+
 func TestReporterOneRunForCallersAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
