@@ -311,3 +311,59 @@ func TestLabelledPullRequestIsChecked(t *testing.T) {
 		t.Errorf("%d comments on a pull request whose Check Runs say it all", got)
 	}
 }
+
+// TestKilledAtEveryStep has one mission survive kill -9 at each border between two steps, and once in the middle of each.
+func TestKilledAtEveryStep(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, calc(fixes))
+	w.start()
+	n := w.openIssue("Sum returns 0", "")
+	w.label("octavia", n)
+	for _, next := range []string{"create", "execute", "inspect", "verify", "promote", "report", "archive"} {
+		w.until("the next step is "+next, func() bool {
+			return strings.Contains(w.bot.text(), `"next":"`+next+`"`) || strings.Contains(w.bot.text(), `"next":"waiting"`)
+		})
+		w.bot.kill()
+		w.start()
+	}
+	w.ended(n, "changed")
+	pulls := w.pulls()
+	if len(pulls) != 1 || len(w.comments(n)) != 1 {
+		t.Fatalf("%d pull requests and %d comments, want one of each", len(pulls), len(w.comments(n)))
+	}
+	w.until("the checks are reported", func() bool { return len(w.checkRuns(pulls[0].GetHead().GetSHA())) == 2 })
+	for _, run := range w.checkRuns(pulls[0].GetHead().GetSHA()) {
+		if run.GetStatus() != "completed" || run.GetOutput().GetAnnotationsCount() > 1 {
+			t.Errorf("Check Run %s: %s with %d annotations", run.GetName(), run.GetStatus(), run.GetOutput().GetAnnotationsCount())
+		}
+	}
+	w.until("the sandboxes are archived", func() bool {
+		left, _ := os.ReadDir(filepath.Join(w.dir, "state", "runs"))
+		return len(left) == 0
+	})
+	w.nothingLeft()
+}
+
+// TestAnswersThatAreLost has GitHub do what it is asked and fail to say so, at each call that makes something.
+func TestAnswersThatAreLost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, calc(fixes))
+	for _, path := range []string{"/issues/1/comments$", "/pulls$", "/check-runs$", "git-receive-pack$"} {
+		for _, method := range []string{"POST", "GIT"} {
+			must(t, w.double.AddFault(github.Fault{Method: method, Path: path, Status: 502, AfterEffect: true}))
+		}
+	}
+	w.start()
+	n := w.openIssue("Sum returns 0", "")
+	w.label("rita", n)
+	w.ended(n, "changed")
+	pulls := w.pulls()
+	if len(pulls) != 1 || len(w.comments(n)) != 1 {
+		t.Fatalf("%d pull requests and %d comments, want one of each", len(pulls), len(w.comments(n)))
+	}
+	w.until("the checks are reported", func() bool { return len(w.checkRuns(pulls[0].GetHead().GetSHA())) >= 2 })
+	w.until("the mission waits", func() bool { return strings.Contains(w.bot.text(), `"next":"waiting"`) })
+	if got := len(w.checkRuns(pulls[0].GetHead().GetSHA())); got != 2 {
+		t.Errorf("%d Check Runs, want 2", got)
+	}
+}
