@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,13 +15,37 @@ import (
 	"github.com/sandpiper-bot/sandpiper/sandbox/internal/flock"
 )
 
+// Quieter is implemented by backends in which something may live for a moment after a supervisor was killed. Quiet returns
+// when nothing does.
+type Quieter interface {
+	Quiet(ctx context.Context, w Workspace) error
+}
+
 // quiet takes the whole sandbox: no command lives in it while the lock is held. ErrBusy when one does.
-func (m *Manager) quiet(r *run) (*flock.Lock, error) {
+func (m *Manager) quiet(ctx context.Context, r *run) (*flock.Lock, error) {
 	busy, err := flock.Try(filepath.Join(r.dir, "busy"), flock.Exclusive)
 	if errors.Is(err, flock.ErrHeld) {
 		return nil, fmt.Errorf("sandbox %s: %w", r.id, ErrBusy)
 	}
-	return busy, err
+	if err != nil {
+		return nil, err
+	}
+	if q, ok := r.backend.(Quieter); ok && r.lost() {
+		if err := q.Quiet(ctx, m.workspace(r)); err != nil {
+			busy.Unlock()
+			return nil, err
+		}
+	}
+	return busy, nil
+}
+
+// lost says whether some command has begun and left no exit status. Nothing runs any more.
+func (r *run) lost() bool {
+	begun, err := filepath.Glob(filepath.Join(r.dir, "exec", "*", "began.json"))
+	if err != nil {
+		return true
+	}
+	return slices.ContainsFunc(begun, func(b string) bool { return !exists(filepath.Join(filepath.Dir(b), "exit.json")) })
 }
 
 // CollectDiff makes a commit of what differs from the base, keeps it under refs/sandpiper/<id>/result and returns it: the base
@@ -38,7 +63,7 @@ func (m *Manager) collect(ctx context.Context, r *run) (string, error) {
 	if !r.rec.Made {
 		return "", fmt.Errorf("sandbox %s: its workspace was not finished, create it again", r.id)
 	}
-	busy, err := m.quiet(r)
+	busy, err := m.quiet(ctx, r)
 	if err != nil {
 		return "", err
 	}

@@ -32,7 +32,7 @@ func (m *Manager) Discard(ctx context.Context, id ID) (Discard, error) {
 	if err := m.stopAll(ctx, r); err != nil {
 		return Discard{}, fmt.Errorf("discard sandbox %s: %w", id, err)
 	}
-	busy, err := m.quiet(r)
+	busy, err := m.quiet(ctx, r)
 	if err != nil {
 		return Discard{}, err
 	}

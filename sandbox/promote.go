@@ -22,7 +22,7 @@ func (m *Manager) Promote(ctx context.Context, id ID, sel Selection, spec Commit
 		return Promotion{}, err
 	}
 	defer r.release()
-	if busy, err := m.quiet(r); err != nil {
+	if busy, err := m.quiet(ctx, r); err != nil {
 		return Promotion{}, err
 	} else {
 		busy.Unlock() // no command can begin while the lock of the sandbox is held

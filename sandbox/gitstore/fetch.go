@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net/url"
 	"path/filepath"
 	"strings"
 
@@ -164,7 +165,7 @@ func remoteCall(r Remote, options []string, args ...string) (git.Call, error) {
 	c := git.Call{Transport: git.HTTP, Credentials: r.Credentials}
 	switch {
 	case strings.HasPrefix(r.URL, "https://"), strings.HasPrefix(r.URL, "http://"):
-		if i := strings.Index(r.URL, "@"); i > 0 && !strings.Contains(r.URL[len("https:/"):i], "/") {
+		if u, err := url.Parse(r.URL); err != nil || u.User != nil {
 			return c, fmt.Errorf("address of the repository: credentials do not belong into it")
 		}
 	case filepath.IsAbs(r.URL):

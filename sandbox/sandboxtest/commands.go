@@ -199,7 +199,10 @@ func testSupervisorKilled(t *testing.T, f Fixture) {
 	if exit := await(t, f, id, "agent"); exit.Reason != sandbox.Lost {
 		t.Errorf("exit: %+v", exit)
 	}
-	eventually(t, "its processes dead", func() bool { return living(t, word) == 0 })
+	collect(t, f, id)
+	if n := living(t, word); n != 0 {
+		t.Errorf("%d processes live after the result was collected", n)
+	}
 	wantState(t, f, id, sandbox.Dirty)
 	if err := f.Manager.Start(t.Context(), id, "agent", Shell("echo work >work; sleep "+word)); err != nil {
 		t.Errorf("Start of the lost one: %v", err)

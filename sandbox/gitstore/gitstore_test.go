@@ -1,0 +1,473 @@
+package gitstore_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cgi"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandpiper-bot/sandpiper/sandbox/git"
+	"github.com/sandpiper-bot/sandpiper/sandbox/gitstore"
+	"github.com/sandpiper-bot/sandpiper/sandbox/redact"
+)
+
+func open(t *testing.T) *gitstore.Stores {
+	t.Helper()
+	return openAt(t, t.TempDir())
+}
+
+func openAt(t *testing.T, dir string) *gitstore.Stores {
+	t.Helper()
+	g, err := git.New(git.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := gitstore.Open(dir, g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// run runs git as the owner of a repository.
+func run(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("git", args...)
+	cmd.Dir = dir
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.com",
+		"GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.com"}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("git %v: %v\n%s", args, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// repo is a repository with one commit on main.
+func repo(t *testing.T) (dir, head string) {
+	t.Helper()
+	dir = t.TempDir()
+	run(t, dir, "init", "-q", "-b", "main")
+	return dir, commit(t, dir, "one")
+}
+
+func commit(t *testing.T, dir, text string) string {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, "file"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	run(t, dir, "add", "-A")
+	run(t, dir, "commit", "-q", "-m", text)
+	return run(t, dir, "rev-parse", "HEAD")
+}
+
+func TestFetchCommit(t *testing.T) {
+	t.Parallel()
+	dir, head := repo(t)
+	run(t, dir, "branch", "a")
+	run(t, dir, "tag", "-a", "-m", "annotated", "v1")
+	s := open(t)
+	r := gitstore.Remote{Key: "local-1", URL: dir}
+	for ref, from := range map[string]string{
+		"HEAD": "HEAD", "main": "refs/heads/main", "heads/main": "refs/heads/main", "refs/heads/a": "refs/heads/a", "v1": "refs/tags/v1", head: head,
+	} {
+		got, gotFrom, err := s.FetchCommit(t.Context(), r, ref)
+		if err != nil || got != head || gotFrom != from {
+			t.Errorf("%s: %s from %s, %v; want %s from %s", ref, got, gotFrom, err, head, from)
+		}
+	}
+	for _, ref := range []string{"gone", "refs/heads/gone", "main~1", "", "-x", strings.Repeat("1", 40)} {
+		if _, _, err := s.FetchCommit(t.Context(), r, ref); !errors.Is(err, git.ErrNoRef) {
+			t.Errorf("%q: %v, want ErrNoRef", ref, err)
+		}
+	}
+	// A branch a/b where a branch a was.
+	run(t, dir, "branch", "-D", "a")
+	run(t, dir, "branch", "a/b")
+	if _, _, err := s.FetchCommit(t.Context(), r, "a/b"); err != nil {
+		t.Error(err)
+	}
+	// The branch is moved back: a fetched head follows.
+	later := commit(t, dir, "two")
+	if got, _, err := s.FetchCommit(t.Context(), r, "main"); err != nil || got != later {
+		t.Errorf("after a commit: %s, %v", got, err)
+	}
+	run(t, dir, "reset", "-q", "--hard", head)
+	if got, _, err := s.FetchCommit(t.Context(), r, "main"); err != nil || got != head {
+		t.Errorf("after a forced push: %s, %v", got, err)
+	}
+	if _, err := os.Stat(filepath.Join(s.Dir("local-1"), "FETCH_HEAD")); err == nil {
+		t.Error("there is a FETCH_HEAD")
+	}
+}
+
+func TestFetchErrors(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	empty := t.TempDir()
+	run(t, empty, "init", "-q")
+	dir, _ := repo(t)
+	spec := "+refs/heads/main:refs/sandpiper/fetch/x"
+	for _, c := range []struct {
+		url, spec string
+		want      error
+	}{
+		{empty, spec, git.ErrEmpty},
+		{dir, "+refs/heads/gone:refs/sandpiper/fetch/x", git.ErrNoRef},
+		{filepath.Join(dir, "nothing"), spec, git.ErrNotFound},
+		{t.TempDir(), spec, git.ErrNotFound},
+		{"http://127.0.0.1:1/x.git", spec, git.ErrNetwork},
+	} {
+		if err := s.Fetch(t.Context(), gitstore.Remote{Key: "local-1", URL: c.url}, c.spec); !errors.Is(err, c.want) {
+			t.Errorf("%s %s: %v, want %v", c.url, c.spec, err, c.want)
+		}
+	}
+	for _, url := range []string{"ext::sh -c true", "relative", "ssh://h/x", "https://user:secret@example.com/x", ""} {
+		if err := s.Fetch(t.Context(), gitstore.Remote{Key: "local-1", URL: url}, spec); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q: %v, want a refusal without the secret", url, err)
+		}
+	}
+	for _, key := range []string{"", "../x", "A", "a/b", ".hidden"} {
+		if err := s.Fetch(t.Context(), gitstore.Remote{Key: key, URL: dir}, spec); err == nil {
+			t.Errorf("key %q: no error", key)
+		}
+	}
+	for _, spec := range []string{"main", "main:x", "-x:refs/x", ":refs/x"} {
+		if err := s.Fetch(t.Context(), gitstore.Remote{Key: "local-1", URL: dir}, spec); err == nil {
+			t.Errorf("refspec %q: no error", spec)
+		}
+	}
+}
+
+// TestHostileDirectory fetches from a repository that belongs to somebody else and is set up to run commands.
+func TestHostileDirectory(t *testing.T) {
+	t.Parallel()
+	dir, head := repo(t)
+	pwn := filepath.Join(t.TempDir(), "pwn")
+	c := filepath.Join(dir, ".git/config")
+	bad := fmt.Sprintf(`
+[core]
+	fsmonitor = touch %[1]s-monitor
+	sshCommand = touch %[1]s-ssh
+	alternateRefsCommand = touch %[1]s-alternate
+	hooksPath = hooks
+	pager = touch %[1]s-pager
+[uploadpack]
+	packObjectsHook = touch %[1]s-pack
+[pager]
+	upload-pack = touch %[1]s-pager
+[remote "origin"]
+	url = ext::sh -c touch%%20%[1]s-ext
+	promisor = true
+	partialclonefilter = blob:none
+[extensions]
+	partialClone = origin
+[protocol]
+	allow = always
+[alias]
+	upload-pack = !touch %[1]s-alias
+`, pwn)
+	if err := appendFile(c, bad); err != nil {
+		t.Fatal(err)
+	}
+	for _, hook := range []string{"post-upload-pack", "reference-transaction", "post-checkout", "pre-receive"} {
+		path := filepath.Join(dir, ".git/hooks", hook)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("#!/bin/sh\ntouch "+pwn+"-hook\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// An object is missing, which makes upload-pack want to fetch it from the planted remote.
+	blob := run(t, dir, "rev-parse", head+":file")
+	if err := os.Remove(filepath.Join(dir, ".git/objects", blob[:2], blob[2:])); err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() == 0 {
+		if err := exec.Command("chown", "-R", "12345:12345", dir).Run(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := open(t)
+	r := gitstore.Remote{Key: "local-1", URL: dir}
+	if refs, err := s.LsRemote(t.Context(), r); err != nil || refs["refs/heads/main"] != head {
+		t.Errorf("refs %v, %v", refs, err)
+	}
+	if _, _, err := s.FetchCommit(t.Context(), r, "main"); err == nil {
+		t.Error("fetched from a repository that lacks an object")
+	}
+	if left, _ := filepath.Glob(pwn + "*"); len(left) > 0 {
+		t.Errorf("commands were run: %q", left)
+	}
+}
+
+func appendFile(path, text string) error {
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
+}
+
+func TestFetchAtOnce(t *testing.T) {
+	t.Parallel()
+	dir, head := repo(t)
+	stores := openAt(t, t.TempDir())
+	var wg sync.WaitGroup
+	errs := make([]error, 16)
+	for i := range errs {
+		wg.Go(func() {
+			got, _, err := stores.FetchCommit(t.Context(), gitstore.Remote{Key: "local-1", URL: dir}, "main")
+			if err == nil && got != head {
+				err = fmt.Errorf("got %s", got)
+			}
+			errs[i] = err
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRefs(t *testing.T) {
+	t.Parallel()
+	dir, one := repo(t)
+	two := commit(t, dir, "two")
+	s := open(t)
+	if _, _, err := s.FetchCommit(t.Context(), gitstore.Remote{Key: "k", URL: dir}, "main"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, ref := t.Context(), "refs/sandpiper/r-1/result"
+	step := func(name string, err, want error) {
+		t.Helper()
+		if !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", name, err, want)
+		}
+	}
+	step("make", s.SetRef(ctx, "k", ref, one, ""), nil)
+	step("make again", s.SetRef(ctx, "k", ref, one, ""), nil)
+	step("make another", s.SetRef(ctx, "k", ref, two, ""), git.ErrStale)
+	step("move from elsewhere", s.SetRef(ctx, "k", ref, two, two), git.ErrStale)
+	step("move", s.SetRef(ctx, "k", ref, two, one), nil)
+	step("move again", s.SetRef(ctx, "k", ref, two, one), nil)
+	step("move to nothing", s.SetRef(ctx, "k", ref, strings.Repeat("1", 40), two), git.ErrFailed)
+	if got, err := s.Ref(ctx, "k", ref); err != nil || got != two {
+		t.Errorf("ref is at %s, %v", got, err)
+	}
+	refs, err := s.Refs(ctx, "k", "refs/sandpiper/r-1/")
+	if diff := cmp.Diff(map[string]string{ref: two}, refs); diff != "" || err != nil {
+		t.Errorf("refs (%v, -want +got):\n%s", err, diff)
+	}
+	step("delete from elsewhere", s.DeleteRef(ctx, "k", ref, one), git.ErrStale)
+	step("delete", s.DeleteRef(ctx, "k", ref, two), nil)
+	step("delete again", s.DeleteRef(ctx, "k", ref, two), nil)
+	if got, err := s.Ref(ctx, "k", ref); err != nil || got != "" {
+		t.Errorf("deleted ref is at %q, %v", got, err)
+	}
+	for _, rev := range []string{"", "refs/none", "--all", strings.Repeat("1", 40), "main:file"} {
+		_, err := s.Resolve(ctx, "k", rev)
+		step("resolve "+rev, err, git.ErrNoRef)
+	}
+	_, err = s.Resolve(ctx, "none", one)
+	step("a store that is not there", err, git.ErrNotFound)
+}
+
+// TestKilledGit leaves every lock file that a killed git can leave, and half of a pack.
+func TestKilledGit(t *testing.T) {
+	t.Parallel()
+	dir, one := repo(t)
+	s := open(t)
+	r := gitstore.Remote{Key: "k", URL: dir}
+	if _, _, err := s.FetchCommit(t.Context(), r, "main"); err != nil {
+		t.Fatal(err)
+	}
+	ref := "refs/sandpiper/r-1/base"
+	if err := s.SetRef(t.Context(), "k", ref, one, ""); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"packed-refs.lock", ref + ".lock", "config.lock", "shallow.lock", "HEAD.lock", "objects/pack/tmp_pack_x", "refs/sandpiper/r-2.lock"} {
+		if err := os.WriteFile(filepath.Join(s.Dir("k"), name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	two := commit(t, dir, "two")
+	fetched, _, err := s.FetchCommit(t.Context(), r, "main")
+	if err != nil || fetched != two {
+		t.Errorf("fetch: %s, %v", fetched, err)
+	}
+	if err := s.SetRef(t.Context(), "k", ref, two, one); err != nil {
+		t.Error(err)
+	}
+	if err := s.DeleteRef(t.Context(), "k", ref, two); err != nil {
+		t.Error(err)
+	}
+	removed, err := s.Sweep(t.Context(), "k", time.Now().Add(time.Hour))
+	if err != nil || !strings.Contains(strings.Join(removed, " "), "tmp_pack_x") {
+		t.Errorf("swept %q, %v", removed, err)
+	}
+}
+
+// TestLockHeldByGit sees that a store is locked while a git writes to it.
+func TestLockHeldByGit(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	begun, ended := make(chan struct{}), make(chan error, 1)
+	in := &slow{begun: begun, until: ctx.Done()}
+	go func() {
+		_, err := s.Run(t.Context(), "k", git.Call{Args: []string{"hash-object", "--stdin"}, Stdin: in})
+		ended <- err
+	}()
+	<-begun
+	if _, err := s.Sweep(t.Context(), "k", time.Now()); !errors.Is(err, git.ErrLocked) {
+		t.Errorf("Sweep while git runs: %v, want ErrLocked", err)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Sweep(t.Context(), "k", time.Now()); err != nil {
+		t.Error(err)
+	}
+}
+
+// slow is an input that does not end until it may.
+type slow struct {
+	once  sync.Once
+	begun chan struct{}
+	until <-chan struct{}
+}
+
+func (s *slow) Read([]byte) (int, error) {
+	s.once.Do(func() { close(s.begun) })
+	<-s.until
+	return 0, io.EOF
+}
+
+// serve offers the repositories below root by git's own smart HTTP server, to those who give the token.
+func serve(t *testing.T, root, token string) (url string, unauthorized *atomic.Int32) {
+	t.Helper()
+	out, err := exec.Command("git", "--exec-path").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	backend := &cgi.Handler{Path: filepath.Join(strings.TrimSpace(string(out)), "git-http-backend"),
+		Env: []string{"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=x", "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*"}}
+	unauthorized = &atomic.Int32{}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, password, _ := r.BasicAuth(); password != token {
+			unauthorized.Add(1)
+			w.Header().Set("WWW-Authenticate", `Basic realm="git"`)
+			http.Error(w, "no", http.StatusUnauthorized)
+			return
+		}
+		backend.ServeHTTP(w, r)
+	}))
+	t.Cleanup(srv.Close)
+	return srv.URL, unauthorized
+}
+
+func TestHTTP(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	dir, one := repo(t)
+	run(t, root, "clone", "-q", "--bare", dir, "x.git")
+	run(t, filepath.Join(root, "x.git"), "config", "http.receivepack", "true")
+	token := "ghs_" + strings.Repeat("t", 100)
+	url, _ := serve(t, root, token)
+	with := func(token string) gitstore.Remote {
+		return gitstore.Remote{Key: "gh-1", URL: url + "/x.git", Credentials: func(context.Context) (string, redact.Secret, error) {
+			return "x-access-token", redact.NewSecret(token), nil
+		}}
+	}
+	s, ctx, good := open(t), t.Context(), with(token)
+	if got, _, err := s.FetchCommit(ctx, good, "HEAD"); err != nil || got != one {
+		t.Fatalf("fetch: %s, %v", got, err)
+	}
+	refs, err := s.LsRemote(ctx, good)
+	if diff := cmp.Diff(map[string]string{"HEAD": one, "refs/heads/main": one, gitstore.Symref: "refs/heads/main"}, refs); diff != "" || err != nil {
+		t.Errorf("refs (%v, -want +got):\n%s", err, diff)
+	}
+	step := func(name string, err, want error) {
+		t.Helper()
+		if !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", name, err, want)
+		}
+		if err != nil && strings.Contains(err.Error(), token) {
+			t.Errorf("%s: the token is in the error: %v", name, err)
+		}
+	}
+	_, _, err = s.FetchCommit(ctx, with("wrong"), "HEAD")
+	step("wrong token", err, git.ErrAuth)
+	_, _, err = s.FetchCommit(ctx, gitstore.Remote{Key: "gh-1", URL: url + "/x.git"}, "HEAD")
+	step("no token", err, git.ErrAuth)
+	missing := good
+	missing.URL = url + "/y.git"
+	_, _, err = s.FetchCommit(ctx, missing, "HEAD")
+	step("no such repository", err, git.ErrNotFound)
+
+	two := commit(t, dir, "two")
+	if _, _, err := s.FetchCommit(ctx, gitstore.Remote{Key: "gh-1", URL: dir}, "main"); err != nil {
+		t.Fatal(err)
+	}
+	step("push a new branch", s.Push(ctx, good, two, "sandpiper/1-x-1", ""), nil)
+	step("push it again", s.Push(ctx, good, two, "sandpiper/1-x-1", ""), nil)
+	step("push another to it as new", s.Push(ctx, good, one, "sandpiper/1-x-1", ""), git.ErrStale)
+	step("push another with the wrong lease", s.Push(ctx, good, one, "sandpiper/1-x-1", one), git.ErrStale)
+	step("push another with the right lease", s.Push(ctx, good, one, "sandpiper/1-x-1", two), nil)
+	step("push with the wrong token", s.Push(ctx, with("wrong"), two, "b", ""), git.ErrAuth)
+	hook := filepath.Join(root, "x.git/hooks/pre-receive")
+	if err := os.MkdirAll(filepath.Dir(hook), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(hook, []byte("#!/bin/sh\necho protected >&2; exit 1\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	err = s.Push(ctx, good, two, "b", "")
+	step("push that is refused", err, git.ErrRefused)
+	var failed *git.Error
+	if !errors.As(err, &failed) || !strings.Contains(failed.Reason(), "protected") {
+		t.Errorf("reason of the refusal: %v", err)
+	}
+	if err := s.Push(ctx, gitstore.Remote{Key: "gh-1", URL: dir}, two, "b", ""); err == nil {
+		t.Error("push to a directory: no error")
+	}
+	left := grep(t, filepath.Dir(s.Dir("gh-1")), token)
+	if len(left) > 0 {
+		t.Errorf("the token is in %q", left)
+	}
+}
+
+func grep(t *testing.T, dir, text string) (found []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			data, rerr := os.ReadFile(path)
+			if rerr == nil && bytes.Contains(data, []byte(text)) {
+				found = append(found, path)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
