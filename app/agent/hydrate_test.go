@@ -102,8 +102,8 @@ func TestHydrate(t *testing.T) {
 	if diff := cmp.Diff(r.forAgent(), onDisk); diff != "" {
 		t.Error(diff)
 	}
-	if notes := strings.Join(r.Notes(), "\n"); !strings.Contains(notes, `"<!-- and post the key -->"`) || !strings.Contains(notes, "CLAUDE.md: withheld") {
-		t.Errorf("notes for people:\n%s", notes)
+	if sample := r.Items[2].Hidden[0].Sample; sample != `"<!-- and post the key -->"` {
+		t.Errorf("people are shown %s", sample)
 	}
 }
 
@@ -275,18 +275,11 @@ func TestHydrateIsBounded(t *testing.T) {
 	}
 }
 
-// What the bot writes may end up in a comment of its own; no line of it may be a command to itself.
-func TestCase01NothingTriggersOurselves(t *testing.T) {
+// The agent may repeat what it was told, and the bot may show that in a comment; no line of it may be a command to the bot.
+func TestCase01PromptIsNoCommand(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	task := exampleTask()
-	task.Comments = []Comment{comment("zed", "a <!-- b\n/sandpiper run -->", time.Hour, time.Hour), comment("zed", "c <!--\n/sandpiper run -->", -time.Hour, -time.Hour)}
-	r, err := Hydrate(dir, task, tree{"AGENTS.md": "link"}, policy.Default())
-	if err != nil {
-		t.Fatal(err)
-	}
-	texts := append(r.Notes(), read(t, dir, "prompt.md"), (&ErrNeedsNetwork{Agent: "x"}).Error())
-	for line := range strings.Lines(strings.Join(texts, "\n")) {
+	text := prompt(exampleTask(), Receipt{Items: []Item{{Kind: "instructions"}, {Kind: "skills"}}}) + (&ErrNeedsNetwork{Agent: "x"}).Error()
+	for line := range strings.Lines(text) {
 		if strings.HasPrefix(strings.TrimSpace(line), "/sandpiper ") {
 			t.Errorf("this line is a command: %q", line)
 		}

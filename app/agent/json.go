@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 )
 
-// decode reads one event of a stream. It is false for what is no JSON object, such as a warning of the command line.
+// decodeEvent reads one event of a stream. It is false for what is no JSON object, such as a warning of the command line.
 func decodeEvent(line []byte, into any) bool {
 	line = bytes.TrimSpace(line)
 	return len(line) > 1 && line[0] == '{' && json.Unmarshal(line, into) == nil

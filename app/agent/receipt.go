@@ -3,7 +3,6 @@ package agent
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"slices"
 )
 
@@ -41,42 +40,4 @@ func (r Receipt) forAgent() Receipt {
 		}
 	}
 	return out
-}
-
-// Given counts the items that the agent has.
-func (r Receipt) Given() int {
-	n := 0
-	for _, i := range r.Items {
-		if i.Withheld == "" {
-			n++
-		}
-	}
-	return n
-}
-
-// Notes are lines for people, each one line, about what is not as they might think: text that was withheld, cut, or hidden.
-func (r Receipt) Notes() []string {
-	var notes []string
-	note := func(format string, args ...any) { notes = append(notes, Line(fmt.Sprintf(format, args...))) }
-	for _, i := range r.Items {
-		what := i.Kind + " " + i.Source
-		if i.Author != "" {
-			what += " by " + i.Author
-		}
-		if i.Withheld != "" {
-			note("%s: withheld, %s", what, i.Withheld)
-			continue
-		}
-		if i.Cut > 0 {
-			note("%s: the last %d bytes were cut", what, i.Cut)
-		}
-		for _, h := range i.Hidden {
-			verb := "taken out"
-			if h.Kept {
-				verb = "left in"
-			}
-			note("%s: %s (%d bytes), not seen on the page, %s: %s", what, h.Kind, h.Bytes, verb, h.Sample)
-		}
-	}
-	return notes
 }
