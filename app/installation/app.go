@@ -116,12 +116,32 @@ func (a *App) Client(ctx context.Context, repo Repo, purpose Purpose) (*github.C
 func (a *App) GitCredentials(repo Repo, purpose Purpose) git.Credentials {
 	return func(ctx context.Context) (string, redact.Secret, error) {
 		token, err := a.tokens.get(ctx, repo, purpose)
+		if err == nil && a.tokens.unproven(token) {
+			token, err = a.prove(ctx, repo, purpose)
+		}
 		if err != nil {
 			return "", redact.Secret{}, err
 		}
 		a.tokens.lend(repo, token)
 		return "x-access-token", token.value, nil
 	}
+}
+
+// prove makes a call with a token before git gets it: a client mints again when a token has died before its time, and git
+// cannot.
+func (a *App) prove(ctx context.Context, repo Repo, purpose Purpose) (*token, error) {
+	client, err := a.Client(ctx, repo, purpose)
+	if err != nil {
+		return nil, err
+	}
+	if _, _, err := client.Repositories.Get(ctx, repo.Owner, repo.Name); err != nil {
+		return nil, fmt.Errorf("try the token for %s: %w", purpose, err)
+	}
+	token, err := a.tokens.get(ctx, repo, purpose)
+	if err == nil {
+		a.tokens.proved(token)
+	}
+	return token, err
 }
 
 // Hold says that somebody is at work in a repository, so that Release waits for them. The function that it returns ends

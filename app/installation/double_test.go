@@ -204,6 +204,15 @@ func TestCase07TokenIsReplacedBeforeItExpiresAndAfterItDied(t *testing.T) {
 	if _, _, err := c.Git.CreateRef(t.Context(), "octo", "calc", ref); err != nil {
 		t.Errorf("a write after the token died: %v", err)
 	}
+	_, third, err := credentials(t.Context())
+	must(t, err)
+	w.double.ExpireTokens()
+	w.clock.ahead.Store(int64(53 * time.Minute))
+	_, fourth, err := credentials(t.Context())
+	must(t, err)
+	if fourth.Reveal() == third.Reveal() {
+		t.Error("git got a token that is dead")
+	}
 }
 
 func head(t *testing.T, w *world) string {

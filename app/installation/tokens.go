@@ -19,6 +19,8 @@ const (
 	// A refusal that a person must lift is remembered for a moment, lest each call asks again:
 	// https://github.com/ossf/allstar/issues/314
 	refusedFor = time.Minute
+	// provenFor is how long a token is believed to be good because it was.
+	provenFor = time.Minute
 )
 
 type tokenKey struct {
@@ -29,6 +31,7 @@ type tokenKey struct {
 type token struct {
 	value            redact.Secret
 	refresh, expires time.Time // by our clock
+	proven           time.Time // when GitHub took it last, as far as was looked
 	lent             time.Time // when git got it last without a Hold
 	forget           func()    // takes it out of the redactor
 }
@@ -161,6 +164,18 @@ func (t *tokens) sweep(now time.Time) {
 	t.past = live
 }
 
+func (t *tokens) unproven(token *token) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.now().Sub(token.proven) > provenFor
+}
+
+func (t *tokens) proved(token *token) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	token.proven = t.now()
+}
+
 // drop forgets a token that GitHub did not take any more, unless it was replaced already.
 func (t *tokens) drop(repo Repo, purpose Purpose, dead *token) {
 	t.mu.Lock()
@@ -200,8 +215,11 @@ func (t *tokens) mintOne(ctx context.Context, repo Repo, purpose Purpose) (*toke
 	fresh.refresh = fresh.expires.Add(-min(refreshBefore, life/2))
 	if err := t.app.validate(ctx, repo, purpose, fresh); err != nil {
 		t.app.revoke(ctx, repo.InstallationID, fresh)
-		fresh.forget()
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.retire(fresh)
 		return nil, err
 	}
+	fresh.proven = t.now()
 	return fresh, nil
 }
