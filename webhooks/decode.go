@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 )
 
 // Why a verified body cannot be decoded.
@@ -13,6 +14,17 @@ var (
 	ErrNotJSON   = errors.New("not JSON")
 	ErrMalformed = errors.New("malformed payload") // JSON without what its event must have
 )
+
+// checkText tells apart what encoding/json would quietly mend: it replaces broken UTF-8.
+func checkText(body []byte) error {
+	if !utf8.Valid(body) {
+		return ErrNotUTF8
+	}
+	if !json.Valid(body) {
+		return ErrNotJSON
+	}
+	return nil
+}
 
 func classOf(err error) string {
 	for _, class := range []error{ErrNotUTF8, ErrNotJSON} {

@@ -13,7 +13,6 @@ import (
 	"regexp"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/sandpiper-bot/sandpiper/sandbox/redact"
 )
@@ -135,7 +134,8 @@ func (h *handler) take(w http.ResponseWriter, r *http.Request, d *Delivery) (sta
 		log.Info("webhook ignored: "+reason, "repository", origin.Repo.FullName)
 		return "ignored", nil
 	}
-	fresh, err := h.Log.Put(r.Context(), *d)
+	// A sender that hangs up now has sent everything. GitHub will count a failure, and never send it again by itself.
+	fresh, err := h.Log.Put(context.WithoutCancel(r.Context()), *d)
 	if err != nil {
 		log.Error("webhook not stored", "error", err)
 		return "", &refusal{http.StatusInternalServerError, "not stored"}
@@ -192,17 +192,6 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *refusal) {
 		return nil, &refusal{http.StatusBadRequest, "body not read"}
 	}
 	return body, nil
-}
-
-// checkText tells apart what encoding/json would quietly mend: it replaces broken UTF-8.
-func checkText(body []byte) error {
-	if !utf8.Valid(body) {
-		return ErrNotUTF8
-	}
-	if !json.Valid(body) {
-		return ErrNotJSON
-	}
-	return nil
 }
 
 func reply(w http.ResponseWriter, status int, v map[string]string) {

@@ -312,6 +312,34 @@ func TestHandlerSenderGoesAway(t *testing.T) {
 	}
 }
 
+// contextLog refuses as a database does when the context is done.
+type contextLog struct{ memoryLog }
+
+func (l *contextLog) Put(ctx context.Context, d Delivery) (bool, error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	return l.memoryLog.Put(ctx, d)
+}
+
+// GitHub hangs up after ten seconds. What it had sent by then is kept all the same.
+func TestHandlerSenderDoesNotWait(t *testing.T) {
+	t.Parallel()
+	log := &contextLog{}
+	h, err := Handler(Options{Secrets: secrets(newSecret), Log: log, Clock: time.Now, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	in := &intake{url: "http://127.0.0.1/"}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, in.request(t, "issues", example(t, "issues/labeled-1")).WithContext(ctx))
+	if w.Code != 202 || len(log.kept) != 1 {
+		t.Errorf("status %d, stored %d; want 202 and 1", w.Code, len(log.kept))
+	}
+}
+
 type brokenReader struct{}
 
 func (brokenReader) Read([]byte) (int, error) { return 0, errors.New("connection reset by peer") }

@@ -23,8 +23,8 @@ type payload struct {
 	RepositoriesAdded   []repository `json:"repositories_added"`
 	RepositoriesRemoved []repository `json:"repositories_removed"`
 	Changes             struct {
-		NewRepository repository         `json:"new_repository"`
-		Base          *struct{ Ref any } // present when the base branch was changed
+		NewRepository repository `json:"new_repository"`
+		Base          *struct{}  // present when the base branch was changed
 	}
 	HookID                   int64 `json:"hook_id"`
 	Ref, Before, After       string
