@@ -1,5 +1,7 @@
 package webhooks
 
+import "strings"
+
 // botReason says why a text by author is not listened to, or "". Bots never command this bot: two of them that mention
 // each other would go on for ever, and its own progress and help texts hold the very words that it listens for
 // (anthropics/claude-code-action#1445, finos/cla-bot#87). via is the App that posted in the name of author, if one did.
@@ -51,8 +53,9 @@ func decodeReview(d decoding) ([]Command, error) {
 		return d.ignoreAction()
 	}
 	r := *d.Review
+	// The REST API has the same states in upper case, and not every server minds the difference.
 	submitted := ReviewSubmitted{
-		Meta: d.meta, PullRequest: d.PullRequest.pull(), ReviewID: r.ID, State: r.State, CommitID: r.CommitID,
+		Meta: d.meta, PullRequest: d.PullRequest.pull(), ReviewID: r.ID, State: strings.ToLower(r.State), CommitID: r.CommitID,
 		Body: r.Body, Author: User(r.User),
 	}
 	if d.Action == "dismissed" {

@@ -191,7 +191,7 @@ func TestReviewsAndTheirCommands(t *testing.T) {
 	const text = "I would not.\n\n/sandpiper fix rename it\n> /sandpiper run"
 	pr := `"pull_request":{"number":2,"title":"t","head":{"sha":"abcdef0123","ref":"b","repo":{"id":8}}},"repository":{"id":7,"name":"r","full_name":"o/r"}`
 	author := `"user":{"login":"%s","id":9,"type":"%s"}`
-	review := `{"action":"%s","review":{"id":5,"state":"changes_requested","commit_id":"abcdef0123","body":` + fmt.Sprintf("%q", text) + `,` + author + `},` + pr + `}`
+	review := `{"action":"%s","review":{"id":5,"state":"CHANGES_REQUESTED","commit_id":"abcdef0123","body":` + fmt.Sprintf("%q", text) + `,` + author + `},` + pr + `}`
 	lines := `{"action":"%s","comment":{"id":6,"path":"a.go","body":` + fmt.Sprintf("%q", text) + `,` + author + `},` + pr + `}`
 	for name, tc := range map[string]struct {
 		event, body string
