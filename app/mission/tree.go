@@ -59,14 +59,21 @@ func (t *commitTree) Read(path string) ([]byte, error) {
 	return text, errors.Join(err, r.Close())
 }
 
-// Paths lists the regular files.
+// Paths lists everything that is no directory, without reading a blob.
 func (t *commitTree) Paths() ([]string, error) {
+	walker := object.NewTreeWalker(t.root, true, nil)
+	defer walker.Close()
 	var paths []string
-	files := t.root.Files()
-	defer files.Close()
-	err := files.ForEach(func(f *object.File) error {
-		paths = append(paths, f.Name)
-		return nil
-	})
-	return paths, err
+	for {
+		name, entry, err := walker.Next()
+		if errors.Is(err, io.EOF) {
+			return paths, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("tree: %w", err)
+		}
+		if entry.Mode != filemode.Dir {
+			paths = append(paths, name)
+		}
+	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-github/v60/github"
 
 	"github.com/sandpiper-bot/sandpiper/app/installation"
+	"github.com/sandpiper-bot/sandpiper/app/policy"
 	"github.com/sandpiper-bot/sandpiper/app/store"
 	"github.com/sandpiper-bot/sandpiper/webhooks"
 )
@@ -73,9 +74,6 @@ type task struct {
 
 // labelled starts a mission when the trigger label was put on an issue or pull request.
 func (e *Engine) labelled(ctx context.Context, c webhooks.LabelAdded) (string, error) {
-	if !strings.EqualFold(c.Label, e.Label) {
-		return "ignored: label " + c.Label, nil
-	}
 	if c.Sender.Login == e.Slug+"[bot]" {
 		return "ignored: our own label", nil
 	}
@@ -83,7 +81,42 @@ func (e *Engine) labelled(ctx context.Context, c webhooks.LabelAdded) (string, e
 		meta: c.Meta, issue: c.Issue, by: c.Sender, key: "delivery:" + c.DeliveryID, label: c.Label, at: c.UpdatedAt,
 		repo: installation.Repo{InstallationID: c.InstallationID, ID: c.Repo.ID, Owner: c.Repo.Owner, Name: c.Repo.Name},
 	}
+	triggers, err := e.triggers(ctx, t)
+	if err != nil {
+		return "", err
+	}
+	if !triggers {
+		return "ignored: label " + c.Label, nil
+	}
 	return e.start(ctx, t)
+}
+
+// triggers says whether a label is the one of the settings, or one that the policy of the default branch names. The reads
+// are conditional, and cost nothing of GitHub's limit while nothing has changed.
+func (e *Engine) triggers(ctx context.Context, t trigger) (bool, error) {
+	if strings.EqualFold(t.label, e.Label) {
+		return true, nil
+	}
+	gh, err := e.GitHub.Client(ctx, t.repo, installation.Read)
+	if err != nil {
+		return false, err
+	}
+	branch := t.meta.Repo.DefaultBranch
+	ref, _, err := gh.Git.GetRef(ctx, t.repo.Owner, t.repo.Name, "heads/"+branch)
+	if finalClass(err) != nil {
+		return false, nil // no such branch, or no access: then this label means nothing to us
+	}
+	if err != nil {
+		return false, fmt.Errorf("branch %s: %w", branch, err)
+	}
+	p, _, err := policy.Load(ctx, gh, t.repo.Owner, t.repo.Name, ref.GetObject().GetSHA())
+	if finalClass(err) != nil || errors.As(err, new(*policy.Invalid)) {
+		return false, nil // whoever uses the label of the settings is told what is wrong with the file
+	}
+	if err != nil {
+		return false, fmt.Errorf("policy: %w", err)
+	}
+	return p.Triggers.Match(t.label), nil
 }
 
 // trigger is a wish to start a mission.

@@ -49,6 +49,11 @@ type world struct {
 // newWorld makes acme with octavia (write), rita (write) and toby (read) in acme/calc, and an App that is installed on it.
 func newWorld(t *testing.T, files map[string]string) *world {
 	t.Helper()
+	return newWorldOn(t, "main", files)
+}
+
+func newWorldOn(t *testing.T, branch string, files map[string]string) *world {
+	t.Helper()
 	double, err := github.New(github.Options{})
 	must(t, err)
 	must(t, double.Start("127.0.0.1:0"))
@@ -58,7 +63,7 @@ func newWorld(t *testing.T, files map[string]string) *world {
 		must1(double.AddUser(login))(t)
 	}
 	must1(double.AddOrg("acme", "olga"))(t)
-	w.addRepo("acme/calc", files)
+	w.addRepo("acme/calc", branch, files)
 	w.app = must1(double.AddApp(github.AppOptions{
 		Owner: "acme", Name: "Sandpiper Test", HookSecret: secret,
 		Permissions: map[string]string{"contents": "write", "issues": "write", "pull_requests": "write", "checks": "write", "metadata": "read"},
@@ -68,9 +73,9 @@ func newWorld(t *testing.T, files map[string]string) *world {
 	return w
 }
 
-func (w *world) addRepo(name string, files map[string]string) {
+func (w *world) addRepo(name, branch string, files map[string]string) {
 	w.t.Helper()
-	must1(w.double.AddRepo(name, github.RepoOptions{Files: files}))(w.t)
+	must1(w.double.AddRepo(name, github.RepoOptions{DefaultBranch: branch, Files: files}))(w.t)
 	for login, role := range map[string]string{"octavia": "write", "rita": "write", "toby": "read"} {
 		r, ok := github.ParseRole(role)
 		if !ok {
@@ -203,8 +208,10 @@ func (w *world) openIssue(title, body string) int {
 	return issue.GetNumber()
 }
 
-func (w *world) label(login string, number int) {
-	_, _, err := w.as(login).Issues.AddLabelsToIssue(w.t.Context(), "acme", "calc", number, []string{"sandpiper"})
+func (w *world) label(login string, number int) { w.put(login, number, "sandpiper") }
+
+func (w *world) put(login string, number int, labels ...string) {
+	_, _, err := w.as(login).Issues.AddLabelsToIssue(w.t.Context(), "acme", "calc", number, labels)
 	must(w.t, err)
 }
 

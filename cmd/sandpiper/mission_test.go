@@ -367,3 +367,79 @@ func TestAnswersThatAreLost(t *testing.T) {
 		t.Errorf("%d Check Runs, want 2", got)
 	}
 }
+
+func TestCase05TriggerAmongOtherLabels(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, calc(fixes))
+	w.start()
+	n := w.openIssue("Sum returns 0", "")
+	w.put("octavia", n, "bug", "help wanted", "sandpiper", "good first issue")
+	w.ended(n, "changed")
+	issue, _, err := w.as("rita").Issues.Get(t.Context(), "acme", "calc", n)
+	must(t, err)
+	if len(w.pulls()) != 1 || len(issue.Labels) != 3 {
+		t.Errorf("%d pull requests and %d labels, want one and the three that are not ours", len(w.pulls()), len(issue.Labels))
+	}
+}
+
+// TestCase32OddNames has a default branch that is not main, and a label of the policy's own in another case.
+func TestCase32OddNames(t *testing.T) {
+	t.Parallel()
+	w := newWorldOn(t, "_release/v1", calc(fixes, ".github/sandpiper.yml", "agent: sh agent.sh\nchecks: []\ntriggers: {labels: [agent]}\n"))
+	w.start()
+	n := w.openIssue("fix/#12+a@b: `Ünïcode` [x] & <y> ", "")
+	w.put("octavia", n, "Agent")
+	w.ended(n, "changed")
+	if pulls := w.pulls(); len(pulls) != 1 || pulls[0].GetBase().GetRef() != "_release/v1" {
+		t.Errorf("pull requests %v, want one on _release/v1", pulls)
+	}
+}
+
+// TestCase29ThingsThatGoAway has what a mission works on vanish under it. Each ends once, with a class, and not in a loop.
+func TestCase29ThingsThatGoAway(t *testing.T) {
+	t.Parallel()
+	for name, vanish := range map[string]func(w *world, issue int) error{
+		"suspended":  func(w *world, _ int) error { return w.double.Suspend(w.install.ID) },
+		"archived":   func(w *world, _ int) error { return w.double.ArchiveRepo("acme/calc", true) },
+		"deleted":    func(w *world, _ int) error { return w.double.DeleteRepo("acme/calc") },
+		"unselected": func(w *world, _ int) error { return w.double.Uninstall(w.install.ID) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, calc("while [ ! -e go ]; do sleep 0.1; done\n"+fixes))
+			w.start()
+			n := w.openIssue("Sum returns 0", "")
+			w.label("octavia", n)
+			agentLog := filepath.Join(w.dir, "state/runs/*/exec/agent/log")
+			w.until("the agent works", func() bool { return len(must1(filepath.Glob(agentLog))(t)) == 1 })
+			w.double.AddHookFault(github.HookFault{Kind: github.Lose, Times: -1}) // the webhook is not to be relied on
+			must(t, vanish(w, n))
+			run := must1(filepath.Glob(filepath.Join(w.dir, "state/runs/r-*-1")))(t)[0]
+			must(t, os.WriteFile(filepath.Join(run, filepath.Base(run), "go"), nil, 0o644))
+			w.until("the mission ends", func() bool { return strings.Contains(w.bot.text(), `"next":"ended"`) })
+			if strings.Count(w.bot.text(), `"msg":"step ended the work"`) != 1 {
+				t.Error("the work did not end exactly once")
+			}
+			w.nothingLeft()
+		})
+	}
+}
+
+// TestRenamedRepository goes on under the new name, since the id is the key.
+func TestRenamedRepository(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, calc("while [ ! -e go ]; do sleep 0.1; done\n"+fixes))
+	w.start()
+	n := w.openIssue("Sum returns 0", "")
+	w.label("octavia", n)
+	agentLog := filepath.Join(w.dir, "state/runs/*/exec/agent/log")
+	w.until("the agent works", func() bool { return len(must1(filepath.Glob(agentLog))(t)) == 1 })
+	must(t, w.double.RenameRepo("acme/calc", "calculator"))
+	run := must1(filepath.Glob(filepath.Join(w.dir, "state/runs/r-*-1")))(t)[0]
+	must(t, os.WriteFile(filepath.Join(run, filepath.Base(run), "go"), nil, 0o644))
+	w.ended(n, "changed")
+	must(t, w.double.RenameRepo("acme/calculator", "calc"))
+	if len(w.pulls()) != 1 {
+		t.Errorf("%d pull requests, want 1", len(w.pulls()))
+	}
+}
