@@ -56,7 +56,7 @@ var likeAddAll = map[string]string{
 	"Rename":               "mv a.txt dir/renamed.txt; mv dir/sub moved",
 	"ModeOn":               "chmod +x a.txt; chmod 711 b.txt",
 	"ModeOff":              "chmod -x script",
-	"ModeOdd":              "chmod 600 a.txt; chmod 077 b.txt; chmod 700 script",
+	"ModeOdd":              "chmod 600 a.txt; chmod 677 b.txt; chmod 700 script",
 	"Links":                "ln -s a.txt new; ln -sf b.txt link; rm dirlink; ln -s 'odd target ' odd; ln -s /etc/passwd abs; ln -s ../../out up",
 	"FileToDirectory":      "rm a.txt; mkdir a.txt; echo in >a.txt/in; echo in >a.txt/out",
 	"DirectoryToFile":      "rm -r dir; echo flat >dir",

@@ -67,10 +67,14 @@ func New(t *testing.T, open Opener) Fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := open(t.TempDir(), []string{self, "supervise"})
+	dir := t.TempDir()
+	f, err := open(dir, []string{self, "supervise"})
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { // a supervisor has something to write after the end of its command
+		eventually(t, "end of all supervisors", func() bool { return living(t, dir+"\x00") == 0 })
+	})
 	return f
 }
 

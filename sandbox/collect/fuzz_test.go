@@ -1,0 +1,163 @@
+package collect_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandpiper-bot/sandpiper/sandbox/collect"
+	"github.com/sandpiper-bot/sandpiper/sandbox/git"
+)
+
+var (
+	seed   = flag.Uint64("seed", 0, "of the random trees; 0: a new one")
+	rounds = flag.Int("rounds", 12, "how many random trees are compared")
+)
+
+// names of which random trees are made: few, so that files meet directories, and odd.
+var names = []string{"a", "b", "dir", "x.log", "y.crlf", "z.auto", ".gitignore", ".gitattributes", "sp ace", "new\nline", "qu\"ote", "back\\slash",
+	"-dash", ":colon", "caf\u00e9", "\xff\xfe", "%pc", "st*r", "build", "A"}
+
+var contents = []string{"", "one\n", "two\r\nlines\r\n", "mixed\r\nends\n", "bin\x00\r\n", "*.log\nbuild/\n", "!x.log\n/a\n", "dir/*\n!dir/b\n",
+	"*.crlf text eol=crlf\n*.auto text=auto\n", "* text=auto\n", "*.auto -text\nb ident\n", "$Id$\n", "no newline"}
+
+// TestLikeAddAllAtRandom compares what is collected with git add -A, on random trees after random changes.
+func TestLikeAddAllAtRandom(t *testing.T) {
+	t.Parallel()
+	from := *seed
+	if from == 0 {
+		from = uint64(time.Now().UnixNano())
+	}
+	for i := range *rounds {
+		s := from + uint64(i)
+		if !t.Run(fmt.Sprint(s), func(t *testing.T) { compare(t, rand.New(rand.NewPCG(s, 1))) }) {
+			t.Logf("again with: go test ./sandbox/collect -run AtRandom -seed %d -rounds 1", s)
+		}
+	}
+}
+
+// Seeds that once showed a difference.
+func TestSeeds(t *testing.T) {
+	t.Parallel()
+	for _, s := range []uint64{1, 2, 3} {
+		t.Run(fmt.Sprint(s), func(t *testing.T) { compare(t, rand.New(rand.NewPCG(s, 1))) })
+	}
+}
+
+func compare(t *testing.T, r *rand.Rand) {
+	origin := t.TempDir()
+	plain(t, origin, "init", "-q")
+	var log []string
+	change(t, r, origin, 5+r.IntN(25), &log)
+	plain(t, origin, "add", "-A", "-f")
+	plain(t, origin, "commit", "-q", "--allow-empty", "-m", "x")
+	base := plain(t, origin, "rev-parse", "HEAD")
+	for _, dir := range []string{"one", "two"} {
+		plain(t, origin, "worktree", "add", "-q", "--detach", filepath.Join(t.TempDir(), dir))
+	}
+	list := strings.Split(plain(t, origin, "worktree", "list", "--porcelain"), "\n")
+	var trees []string
+	for _, l := range list[1:] {
+		if p, ok := strings.CutPrefix(l, "worktree "); ok {
+			trees = append(trees, p)
+		}
+	}
+	ours, theirs := trees[0], trees[1]
+	log = append(log, "-- base --")
+	state := t.TempDir()
+	g, err := git.New(git.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(ctx context.Context, c git.Call) ([]byte, error) {
+		c.GitDir = filepath.Join(origin, ".git")
+		return g.Run(ctx, c)
+	}
+	tree, err := run(t.Context(), git.Call{Args: []string{"ls-tree", "-r", "-z", "--full-tree", base}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := collect.Snapshot(t.Context(), ours, filepath.Join(state, "baseline"), append([]byte{}, tree...), -1, -1); err != nil {
+		t.Fatal(err)
+	}
+	b, err := collect.LoadBaseline(filepath.Join(state, "baseline"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, again := 1+r.IntN(20), r.Uint64()
+	change(t, rand.New(rand.NewPCG(again, 2)), ours, n, &log)
+	change(t, rand.New(rand.NewPCG(again, 2)), theirs, n, nil)
+	plain(t, theirs, "add", "-A")
+	want := plain(t, theirs, "write-tree")
+	res, err := collect.Collect(t.Context(), collect.Source{Run: "r-1", Root: ours, Baseline: b, Base: base, Time: time.Unix(1, 0), Store: run,
+		Scratch: state, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := plain(t, origin, "rev-parse", res.Commit+"^{tree}"); got != want {
+		t.Errorf("tree %s, git add -A makes %s\n%s\nwhat was done:\n%s", got, want, plain(t, origin, "diff-tree", "-r", want, got), strings.Join(log, "\n"))
+	}
+}
+
+// change does random things in a tree: the same ones for the same state of r and the same tree.
+func change(t *testing.T, r *rand.Rand, root string, n int, log *[]string) {
+	t.Helper()
+	for range n {
+		path := names[r.IntN(len(names))]
+		for range r.IntN(3) {
+			path += "/" + names[r.IntN(len(names))]
+		}
+		at, what, content := filepath.Join(root, path), r.IntN(12), contents[r.IntN(len(contents))]
+		if log != nil {
+			*log = append(*log, fmt.Sprintf("%d %q %q", what, path, content))
+		}
+		if strings.HasSuffix(at, ".git") {
+			continue
+		}
+		switch what {
+		case 0, 1:
+			os.RemoveAll(at)
+		case 2:
+			os.Remove(at)
+			os.Symlink(content, at)
+		case 3:
+			if info, err := os.Lstat(at); err == nil && info.Mode().IsRegular() {
+				os.Chmod(at, info.Mode()^0o111)
+			}
+		case 4:
+			os.Rename(at, filepath.Join(root, names[r.IntN(len(names))]))
+		case 5:
+			os.RemoveAll(at)
+			os.MkdirAll(at, 0o755)
+		default:
+			os.MkdirAll(filepath.Dir(at), 0o755)
+			if info, err := os.Lstat(at); err == nil && info.Mode()&os.ModeSymlink != 0 {
+				os.Remove(at)
+			}
+			os.WriteFile(at, []byte(content), 0o644)
+		}
+	}
+}
+
+// plain runs git as anybody would.
+func plain(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("git", args...)
+	cmd.Dir = dir
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.com",
+		"GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.com", "LC_ALL=C"}
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("git %v: %v\n%s", args, err, stderr.String())
+	}
+	return strings.TrimSpace(string(out))
+}
