@@ -170,32 +170,47 @@ func (c *collector) convert(ctx context.Context) error {
 		return fmt.Errorf("mirror for line endings: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	out, err := c.hash(ctx, dir, &names)
+	out, err := c.hash(ctx, dir, names.Bytes())
 	if err != nil {
 		return err
 	}
 	return setObjects(files, out)
 }
 
-// hash adds the files to an index that begins as the base's, and gives what differs from the base in it.
-func (c *collector) hash(ctx context.Context, dir string, names io.Reader) ([]byte, error) {
+// hash adds the files to an index that begins as the base's, and gives what differs from the base in it. It notes the files for
+// which a filter is asked: they are recorded as they lie, which for large file storage may be a content that belongs elsewhere,
+// or a pointer to what nobody has uploaded.
+func (c *collector) hash(ctx context.Context, dir string, names []byte) ([]byte, error) {
 	index := dir + ".index"
 	defer os.Remove(index)
-	call := git.Call{Dir: dir, WorkTree: dir, Index: index, Config: []string{"core.bare=false", "core.safecrlf=false"}}
-	for _, args := range [][]string{
-		{"read-tree", c.Base},
-		{"update-index", "--add", "--replace", "-z", "--stdin"},
-	} {
-		call.Args = args
-		if args[0] == "update-index" {
-			call.Stdin = names
+	run := func(stdin []byte, args ...string) ([]byte, error) {
+		call := git.Call{Dir: dir, WorkTree: dir, Index: index, Config: []string{"core.bare=false", "core.safecrlf=false"}, Args: args}
+		if stdin != nil {
+			call.Stdin = bytes.NewReader(stdin)
 		}
-		if _, err := c.Store(ctx, call); err != nil {
+		out, err := c.Store(ctx, call)
+		if err != nil {
 			return nil, fmt.Errorf("line endings: %w", err)
 		}
+		return out, nil
 	}
-	call.Stdin, call.Args = nil, []string{"diff-index", "--cached", "--raw", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules=all", c.Base}
-	return c.Store(ctx, call)
+	if _, err := run(nil, "read-tree", c.Base); err != nil {
+		return nil, err
+	}
+	filters, err := run(names, "check-attr", "-z", "--stdin", "filter")
+	if err != nil {
+		return nil, err
+	}
+	answers := strings.Split(string(filters), "\x00")
+	for ; len(answers) >= 3; answers = answers[3:] { // path, attribute, value
+		if v := answers[2]; v != "unspecified" && v != "unset" {
+			c.notes.add("git.filter", "medium", answers[0]+" (filter "+v+")")
+		}
+	}
+	if _, err := run(names, "update-index", "--add", "--replace", "-z", "--stdin"); err != nil {
+		return nil, err
+	}
+	return run(nil, "diff-index", "--cached", "--raw", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules=all", c.Base)
 }
 
 // setObjects reads "diff-index --raw -z": ":oldmode newmode oldid newid status\0path\0".

@@ -99,6 +99,11 @@ func (s *Stores) ensure(key string) error {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
 			return fmt.Errorf("make store %s: %w", key, err)
 		}
+		for p := filepath.Join(dir, d); p != dir; p = filepath.Dir(p) { // whatever the umask, as sharedRepository for files
+			if err := os.Chmod(p, 0o755); err != nil {
+				return fmt.Errorf("make store %s: %w", key, err)
+			}
+		}
 	}
 	if err := os.Chmod(dir, 0o700); err != nil {
 		return fmt.Errorf("make store %s: %w", key, err)

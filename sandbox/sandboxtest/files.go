@@ -43,49 +43,50 @@ func rich(t *testing.T) *Repo {
 
 // likeAddAll are scripts after which the result has to be the tree that git add -A makes in a plain clone.
 var likeAddAll = map[string]string{
-	"Nothing":              "true",
-	"Touch":                "touch a.txt b.txt dir/c.txt",
-	"Modify":               "echo more >>a.txt",
-	"SameSizeSameTime":     "cp -p a.txt ../tmp.$$ 2>/dev/null || true; printf 'eno\\n' >a.txt; touch -d @1700000000 a.txt",
-	"Add":                  "mkdir -p n/e/w && echo x >n/e/w/f && echo y >top",
-	"EmptyFile":            ": >e1; : >dir/e2; : >a.txt",
-	"EmptyDirectory":       "mkdir -p nothing/in/here",
-	"Delete":               "rm a.txt dir/sub/d.txt",
-	"DeleteDirectory":      "rm -r dir",
-	"DeleteAll":            "rm -rf -- * .gitignore .gitattributes",
-	"Rename":               "mv a.txt dir/renamed.txt; mv dir/sub moved",
-	"ModeOn":               "chmod +x a.txt; chmod 711 b.txt",
-	"ModeOff":              "chmod -x script",
-	"ModeOdd":              "chmod 600 a.txt; chmod 677 b.txt; chmod 700 script",
-	"Links":                "ln -s a.txt new; ln -sf b.txt link; rm dirlink; ln -s 'odd target ' odd; ln -s /etc/passwd abs; ln -s ../../out up",
-	"FileToDirectory":      "rm a.txt; mkdir a.txt; echo in >a.txt/in; echo in >a.txt/out",
-	"DirectoryToFile":      "rm -r dir; echo flat >dir",
-	"FileToLink":           "rm a.txt; ln -s b.txt a.txt",
-	"LinkToFile":           "rm link; echo real >link",
-	"LinkToDirectory":      "rm dirlink; mkdir dirlink; echo x >dirlink/x",
-	"DirectoryToLink":      "mv dir dir2; ln -s dir2 dir",
-	"OddNames":             `for n in 'new\nline' 'qu"ote' 'back\\\\slash' '--option' '-rf' ' lead' 'trail ' 'st*r' 'q?' '[b]' ':c' ':(top)x' '#h' '~t' '%%p' '!n' '\001ctl' 'caf\303\251' '\377\376bad' '\303\050'; do f=$(printf -- "$n."); printf x >"./${f%.}"; done`,
-	"Ignored":              "echo x >x.log; echo x >keep.log; mkdir -p build dir/build; echo x >build/out; echo x >dir/build/out; echo x >only-top; echo x >dir/only-top",
-	"IgnoredNested":        "echo x >dir/secret1; echo x >dir/secret.ok; echo x >secret2; mkdir -p dir/sub/deep; echo x >dir/sub/deep/secret3",
-	"TrackedIgnored":       "echo more >>tracked.log; echo more >>build/tracked",
-	"TrackedIgnoredGone":   "rm tracked.log build/tracked",
-	"IgnoreChanged":        "echo '*.tmp' >.gitignore; echo x >x.tmp; echo x >x.log; mkdir -p build; echo x >build/out",
-	"IgnoreNew":            "mkdir n; echo '*' >n/.gitignore; echo x >n/x; echo '!y' >>n/.gitignore; echo y >n/y",
-	"IgnoreDirOnly":        "printf 'gen/\\n' >>.gitignore; echo x >gen; mkdir -p s/gen; echo x >s/gen/x",
-	"IgnoreOddName":        "printf 'we*\\n' >>.gitignore; echo x >\"$(printf 'we\\nird')\"; echo x >\"$(printf 'we\\377')\"",
-	"IgnoreLink":           "rm .gitignore; ln -s a.txt .gitignore; echo x >x.log",
-	"IgnoreIsDirectory":    "rm .gitignore; mkdir .gitignore; echo x >.gitignore/x; echo x >x.log",
-	"LineEndings":          "printf 'a\\r\\nc\\r\\n' >x.crlf; printf 'n\\r\\n' >new.crlf; printf 'a\\r\\nz\\r\\n' >x.auto; printf 'b\\r\\n\\000' >x.bin",
-	"LineEndingsNew":       "echo '*.t text eol=crlf' >dir/.gitattributes; printf 'a\\r\\n' >dir/x.t; printf 'a\\r\\n' >x.t",
-	"LineEndingsGone":      "rm .gitattributes; printf 'a\\r\\nc\\r\\n' >x.crlf; printf 'z\\r\\n' >y.auto",
-	"LineEndingsOnlyTouch": "touch x.crlf x.auto x.id x.u16 2>/dev/null || true",
-	"Ident":                "echo 'more $Id: 123$' >>x.id",
-	"Encoding":             "printf 'h\\000i\\000\\n\\000' >new.u16",
-	"FilterNotDefined":     "echo 'version 2' >x.big; echo 'big' >y.big",
-	"ExecWithAttributes":   "chmod +x x.crlf; printf 'q\\r\\n' >>x.crlf",
-	"HardLinks":            "ln a.txt hard; echo more >>hard",
-	"Big":                  "head -c 5000000 /dev/zero >zeros; head -c 3000000 /dev/urandom | base64 >/dev/null; seq 200000 >numbers",
-	"Many":                 "mkdir many; i=0; while [ $i -lt 300 ]; do echo $i >many/$i; i=$((i+1)); done",
+	"Nothing":                "true",
+	"Touch":                  "touch a.txt b.txt dir/c.txt",
+	"Modify":                 "echo more >>a.txt",
+	"SameSizeSameTime":       "cp -p a.txt ../tmp.$$ 2>/dev/null || true; printf 'eno\\n' >a.txt; touch -d @1700000000 a.txt",
+	"Add":                    "mkdir -p n/e/w && echo x >n/e/w/f && echo y >top",
+	"EmptyFile":              ": >e1; : >dir/e2; : >a.txt",
+	"EmptyDirectory":         "mkdir -p nothing/in/here",
+	"Delete":                 "rm a.txt dir/sub/d.txt",
+	"DeleteDirectory":        "rm -r dir",
+	"DeleteAll":              "rm -rf -- * .gitignore .gitattributes",
+	"Rename":                 "mv a.txt dir/renamed.txt; mv dir/sub moved",
+	"ModeOn":                 "chmod +x a.txt; chmod 711 b.txt",
+	"ModeOff":                "chmod -x script",
+	"ModeOdd":                "chmod 600 a.txt; chmod 677 b.txt; chmod 700 script",
+	"Links":                  "ln -s a.txt new; ln -sf b.txt link; rm dirlink; ln -s 'odd target ' odd; ln -s /etc/passwd abs; ln -s ../../out up",
+	"FileToDirectory":        "rm a.txt; mkdir a.txt; echo in >a.txt/in; echo in >a.txt/out",
+	"DirectoryToFile":        "rm -r dir; echo flat >dir",
+	"FileToLink":             "rm a.txt; ln -s b.txt a.txt",
+	"LinkToFile":             "rm link; echo real >link",
+	"LinkToDirectory":        "rm dirlink; mkdir dirlink; echo x >dirlink/x",
+	"DirectoryToLink":        "mv dir dir2; ln -s dir2 dir",
+	"OddNames":               `for n in 'new\nline' 'qu"ote' 'back\\\\slash' '--option' '-rf' ' lead' 'trail ' 'st*r' 'q?' '[b]' ':c' ':(top)x' '#h' '~t' '%%p' '!n' '\001ctl' 'caf\303\251' '\377\376bad' '\303\050'; do f=$(printf -- "$n."); printf x >"./${f%.}"; done`,
+	"Ignored":                "echo x >x.log; echo x >keep.log; mkdir -p build dir/build; echo x >build/out; echo x >dir/build/out; echo x >only-top; echo x >dir/only-top",
+	"IgnoredNested":          "echo x >dir/secret1; echo x >dir/secret.ok; echo x >secret2; mkdir -p dir/sub/deep; echo x >dir/sub/deep/secret3",
+	"TrackedIgnored":         "echo more >>tracked.log; echo more >>build/tracked",
+	"TrackedIgnoredGone":     "rm tracked.log build/tracked",
+	"IgnoreChanged":          "echo '*.tmp' >.gitignore; echo x >x.tmp; echo x >x.log; mkdir -p build; echo x >build/out",
+	"IgnoreNew":              "mkdir n; echo '*' >n/.gitignore; echo x >n/x; echo '!y' >>n/.gitignore; echo y >n/y",
+	"IgnoreDirOnly":          "printf 'gen/\\n' >>.gitignore; echo x >gen; mkdir -p s/gen; echo x >s/gen/x",
+	"IgnoreOddName":          "printf 'we*\\n' >>.gitignore; echo x >\"$(printf 'we\\nird')\"; echo x >\"$(printf 'we\\377')\"",
+	"IgnoreLink":             "rm .gitignore; ln -s a.txt .gitignore; echo x >x.log",
+	"IgnoreIsDirectory":      "rm .gitignore; mkdir .gitignore; echo x >.gitignore/x; echo x >x.log",
+	"LineEndings":            "printf 'a\\r\\nc\\r\\n' >x.crlf; printf 'n\\r\\n' >new.crlf; printf 'a\\r\\nz\\r\\n' >x.auto; printf 'b\\r\\n\\000' >x.bin",
+	"LineEndingsNew":         "echo '*.t text eol=crlf' >dir/.gitattributes; printf 'a\\r\\n' >dir/x.t; printf 'a\\r\\n' >x.t",
+	"LineEndingsGone":        "rm .gitattributes; printf 'a\\r\\nc\\r\\n' >x.crlf; printf 'z\\r\\n' >y.auto",
+	"LineEndingsOnlyTouch":   "touch x.crlf x.auto x.id x.u16 2>/dev/null || true",
+	"Ident":                  "echo 'more $Id: 123$' >>x.id",
+	"Encoding":               "printf 'h\\000i\\000\\n\\000' >new.u16",
+	"FilterNotDefined":       "echo 'version 2' >x.big; echo 'big' >y.big",
+	"ExecWithAttributes":     "chmod +x x.crlf; printf 'q\\r\\n' >>x.crlf",
+	"HardLinks":              "ln a.txt hard; echo more >>hard",
+	"Big":                    "head -c 5000000 /dev/zero >zeros; head -c 3000000 /dev/urandom | base64 >/dev/null; seq 200000 >numbers",
+	"Case17CommitsThenDirty": "cp a.txt copy; git mv b.txt moved; echo q >'a \"quote\"'; printf x >\"$(printf 'ta\\tb')\"; git add -A; git -c user.name=a -c user.email=a@example.com commit -qm one; cp copy copy2; git add -A; git -c user.name=a -c user.email=a@example.com commit -qm two; echo dirty >>copy; rm moved",
+	"Many":                   "mkdir many; i=0; while [ $i -lt 300 ]; do echo $i >many/$i; i=$((i+1)); done",
 }
 
 func testLikeAddAll(t *testing.T, f Fixture) {
@@ -129,6 +130,16 @@ func differing(t *testing.T, f Fixture, clone *Repo, got, want string) string {
 	a := strings.Split(f.Store(t, "ls-tree", "-r", got), "\n")
 	b := strings.Split(clone.Git("ls-tree", "-r", want), "\n")
 	return cmp.Diff(b, a)
+}
+
+// testCase20 changes files of large file storage: never a pointer without object, in silence.
+func testCase20(t *testing.T, f Fixture) {
+	id := f.Create(t, rich(t))
+	f.Sh(t, id, "echo big content >x.big; echo new >y.big; touch a.txt")
+	collect(t, f, id)
+	if diff := cmp.Diff([]string{"git.filter x.big (filter lfs)", "git.filter y.big (filter lfs)"}, findings(t, f, id)); diff != "" {
+		t.Errorf("findings (-want +got):\n%s", diff)
+	}
 }
 
 func testChanges(t *testing.T, f Fixture) {

@@ -290,6 +290,36 @@ func testStoreUntouched(t *testing.T, f Fixture) {
 	}
 }
 
+// testCase25 has one sandbox clean up all it can while a sibling works.
+func testCase25(t *testing.T, f Fixture) {
+	r := small(t)
+	src := f.Source(t, r)
+	for _, id := range []sandbox.ID{"r-cleaner-1", "r-sibling-1"} {
+		if _, err := f.Manager.Create(t.Context(), "m-1", src, sandbox.Options{ID: id}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	start(t, f, "r-sibling-1", "agent", "echo mine >mine; git add mine; git commit -qm mine; until [ -e go ]; do sleep 0.05; done; git status --porcelain; git log --format=%s -1")
+	f.Sh(t, "r-cleaner-1", "git worktree prune --expire=now; git worktree list; git gc -q --prune=now --aggressive || true; git prune --expire=now || true; git branch -D x || true")
+	if _, err := f.Manager.Discard(t.Context(), "r-cleaner-1"); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.Store(t, "worktree", "list", "--porcelain"); !strings.Contains(got, "/r-sibling-1\n") || !strings.Contains(got, "locked run r-sibling-1") ||
+		strings.Contains(got, "cleaner") {
+		t.Errorf("worktrees of the store:\n%s", got)
+	}
+	f.Sh(t, "r-sibling-1", "touch go")
+	if exit := await(t, f, "r-sibling-1", "agent"); !exit.OK() {
+		t.Errorf("sibling: %+v", exit)
+	}
+	if got := logOf(t, f, "r-sibling-1", "agent"); !strings.Contains(got, "mine\n") {
+		t.Errorf("log of the sibling: %q", got)
+	}
+	if diff := cmp.Diff([]string{"added go", "added mine"}, summary(t, f, "r-sibling-1")); diff != "" {
+		t.Errorf("changes of the sibling (-want +got):\n%s", diff)
+	}
+}
+
 func testDiscardRefuses(t *testing.T, f Fixture) {
 	id := f.Create(t, small(t))
 	f.Sh(t, id, "truncate -s 2G sparse; echo work >work")

@@ -17,7 +17,9 @@ func Run(t *testing.T, open Opener) {
 		{"LikeAddAll", testLikeAddAll},
 		{"Changes", testChanges},
 		{"TenThousandFiles", testManyFiles},
-		{"Submodule", testSubmodule},
+		{"Case18Submodule", testSubmodule},
+		{"Case20LargeFileStorage", testCase20},
+		{"Case25SiblingsIntact", testCase25},
 		{"Refused", testRefused},
 		{"Unreadable", testUnreadable},
 		{"DeepPath", testDeepPath},
@@ -39,7 +41,7 @@ func Run(t *testing.T, open Opener) {
 		{"LogCapped", testLogCapped},
 		{"CannotStart", testCannotStart},
 		{"RunCheck", testRunCheck},
-		{"Killed", testKilled},
+		{"Case23Killed", testKilled},
 		{"NothingLeft", testNothingLeft},
 	} {
 		t.Run(c.name, func(t *testing.T) {
