@@ -133,8 +133,7 @@ func Run(ctx context.Context, r Runner, id sandbox.ID, list []Check, o Options) 
 
 func runOne(ctx context.Context, r Runner, id sandbox.ID, i int, c Check, limit time.Duration, o Options) (Result, error) {
 	got, err := r.RunCheck(ctx, id, execName(i, c.Name), sandbox.Command{
-		Argv:    []string{"/bin/sh", "-e", "-c", c.Run},
-		Dir:     c.Dir,
+		Argv:    command(c),
 		Timeout: limit,
 	})
 	if ctx.Err() != nil {
@@ -144,6 +143,15 @@ func runOne(ctx context.Context, r Runner, id sandbox.ID, i int, c Check, limit 
 		return notRun(c, Neutral, "not run: "+plain(err.Error(), o.Redact), o.Now()), nil
 	}
 	return judge(c, got, o), nil
+}
+
+// command enters the check's directory itself: one that is not there is then a failure that the log explains, and not a
+// sandbox that could not be started.
+func command(c Check) []string {
+	if c.Dir == "" {
+		return []string{"/bin/sh", "-e", "-c", c.Run}
+	}
+	return []string{"/bin/sh", "-e", "-c", `cd -- "$1"; exec /bin/sh -e -c "$2"`, "sh", c.Dir, c.Run}
 }
 
 // execName names a check's command in its sandbox, for the runner and the disk: the same for the same list of checks.

@@ -58,14 +58,20 @@ func (s *shell) RunCheck(ctx context.Context, id sandbox.ID, name string, c sand
 
 func TestRun(t *testing.T) {
 	t.Parallel()
-	tree := mapTree{"a.go": ""}
+	tree := mapTree{"a.go": "", "sub/b.go": ""}
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "sub"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	list := []Check{
 		{Name: "good", Run: "echo a.go:1: looks odd", Required: true},
 		{Name: "bad", Run: "echo a.go:2: is wrong; false; echo never reached"},
 		{Name: "No such tool!", Run: "nosuchtool --version"},
+		{Name: "below", Run: "echo b.go:3: is wrong; false", Dir: "sub"},
+		{Name: "nowhere", Run: "true", Dir: "no such place"},
 	}
 	var starting, finished []string
-	results, err := Run(t.Context(), &shell{t: t, dir: t.TempDir()}, "r-1-1", list, Options{
+	results, err := Run(t.Context(), &shell{t: t, dir: dir}, "r-1-1", list, Options{
 		Tree:     tree,
 		Starting: func(c Check) { starting = append(starting, c.Name) },
 		Finished: func(r Result) { finished = append(finished, r.Name) },
@@ -81,11 +87,15 @@ func TestRun(t *testing.T) {
 		"good: success: passed\nwarning a.go:1:0 [] \"looks odd\"\n",
 		"bad: failure: exit status 1; a.go:2: is wrong\nfailure a.go:2:0 [] \"is wrong\"\n",
 		"No such tool!: failure: the command \"nosuchtool\" was not found in the sandbox (exit status 127)\n",
+		"below: failure: exit status 1; sub/b.go:3: is wrong\nfailure sub/b.go:3:0 [] \"is wrong\"\n",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, got[:4]); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	names := []string{"good", "bad", "No such tool!"}
+	if r := results[4]; r.Conclusion != Failure || !strings.Contains(r.Excerpt, "no such place") {
+		t.Errorf("a directory that is not there: %s, with %q", r.Conclusion, r.Excerpt)
+	}
+	names := []string{"good", "bad", "No such tool!", "below", "nowhere"}
 	if diff := cmp.Diff([][]string{names, names}, [][]string{starting, finished}); diff != "" {
 		t.Errorf("progress (-want +got)\n%s", diff)
 	}
@@ -204,7 +214,7 @@ func TestLogTailBeginsWithTheFailure(t *testing.T) {
 	if fail < 0 || end < 0 || fail > end || fail > 1000 {
 		t.Errorf("failure at %d, end at %d of %d bytes", fail, end, len(got))
 	}
-	if !strings.Contains(got, "left out") {
+	if !strings.Contains(got, "the end of the log, from byte") {
 		t.Error("does not say that something is left out")
 	}
 	if got := excerpt([]byte(log), -1, strings.Clone); !strings.Contains(got, "before it\n--- FAIL: TestSum") || len(got) > excerptMax {

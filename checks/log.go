@@ -43,26 +43,33 @@ func firstFailure(log []byte) int {
 // logTail is the log in at most limit bytes: all of it, or first the part around the first failure and then the end.
 // at is the offset of a line that is known to tell of a failure, or -1.
 func logTail(log []byte, at, limit int, redact func(string) string) string {
-	if whole := tidy(log[:min(len(log), 4*limit)], redact); len(log) <= 4*limit && len(whole) <= limit {
-		return whole
+	if len(log) <= 4*limit {
+		if whole := tidy(log, redact); len(whole) <= limit {
+			return whole
+		}
 	}
 	at = earliest(at, firstFailure(log))
-	tailRoom := limit - limit/8
+	room := limit - limit/8
 	var lead string
-	if at >= 0 && at < len(log)-tailRoom {
-		tailRoom = limit / 2
+	if at >= 0 && at < len(log)-room {
+		room = limit / 2
 		start := linesBefore(log, at, 10, limit/8)
-		lead = tidy(log[start:min(start+limit/2, len(log))], redact)
-		lead = quote.Cut(lead, limit/2-200, "")
-		lead = fmt.Sprintf("… the log from byte %d, around its first failure:\n%s\n", start, lead)
+		part := quote.Cut(tidy(wholeLines(log[start:min(start+limit/2, len(log))]), redact), limit/2-200, " …")
+		lead = fmt.Sprintf("… the log from byte %d, around its first failure:\n%s\n", start, part)
 	}
-	start := bytes.IndexByte(log[max(len(log)-tailRoom, 0):], '\n') + 1 + max(len(log)-tailRoom, 0)
-	mark := fmt.Sprintf("… %d bytes before this are left out\n", start)
-	tail := tidy(log[start:], redact)
-	if room := limit - len(lead) - len(mark); len(tail) > room {
-		tail = suffix(tail, room)
+	start := len(log) - min(room, len(log))
+	start += bytes.IndexByte(log[start:], '\n') + 1
+	mark := fmt.Sprintf("… the end of the log, from byte %d:\n", start)
+	return lead + mark + suffix(tidy(log[start:], redact), limit-len(lead)-len(mark))
+}
+
+// wholeLines leaves out the last line of a piece, of which the end may be missing: a secret that is cut in two is harder to
+// redact.
+func wholeLines(piece []byte) []byte {
+	if i := bytes.LastIndexByte(piece, '\n'); i > 0 {
+		return piece[:i]
 	}
-	return lead + mark + tail
+	return piece
 }
 
 func earliest(a, b int) int {
@@ -79,7 +86,7 @@ func excerpt(log []byte, at int, redact func(string) string) string {
 		return suffix(tidy(log[max(len(log)-2*excerptMax, 0):], redact), excerptMax)
 	}
 	start := linesBefore(log, at, 3, excerptMax/4)
-	return quote.Cut(tidy(log[start:min(start+2*excerptMax, len(log))], redact), excerptMax, "\n…")
+	return quote.Cut(tidy(wholeLines(log[start:min(start+2*excerptMax, len(log))]), redact), excerptMax, "\n…")
 }
 
 // linesBefore is the start of the line n lines before the one at at, or as many as lie within reach bytes.
