@@ -36,7 +36,7 @@ func bwrapArgs(s Spec, l Limits, uid int, staged []Mount, w without) (args []str
 	if !w.session {
 		add("--new-session")
 	}
-	system, err := systemArgs(s.System)
+	system, err := systemArgs()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -90,9 +90,14 @@ func environment(own []string) []string {
 	return append([]string{"HOME=" + HomeDir, "PATH=" + Path, "USER=agent", "LOGNAME=agent", "LANG=C.UTF-8"}, own...)
 }
 
-// mounts are all mounts of a spec in order, Workspace and Home among them.
+// mounts are all mounts of a spec in order, System, Workspace and Home among them.
 func (s Spec) mounts() []Mount {
 	var out []Mount
+	for _, path := range s.System {
+		if real, err := realSystemPath(path); err == nil { // see check
+			out = append(out, Mount{real, path, false})
+		}
+	}
 	if s.Home != "" {
 		out = append(out, Mount{s.Home, HomeDir, true})
 	}
@@ -113,15 +118,20 @@ func (s Spec) check() error {
 	if strings.Trim(s.Name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") != "" {
 		return fmt.Errorf("name %q: only letters, digits and ._- can be part of it", s.Name)
 	}
+	for _, path := range s.System {
+		if err := CheckSystemPath(path); err != nil {
+			return err
+		}
+	}
 	for _, m := range s.mounts() {
 		if !path.IsAbs(m.Host) || !path.IsAbs(m.Inside) || path.Clean(m.Inside) == "/" {
 			return fmt.Errorf("mount %s at %s: both have to be absolute paths, and the root is not one", m.Host, m.Inside)
 		}
 	}
 	words := slices.Concat(s.Argv, s.Env, []string{s.Dir, s.Hostname})
-	for _, kv := range s.Env {
+	for i, kv := range s.Env {
 		if name, _, ok := strings.Cut(kv, "="); !ok || name == "" {
-			return fmt.Errorf("environment %q: not NAME=value", name) // without the value, which may be a secret
+			return fmt.Errorf("environment: entry %d is not NAME=value", i) // and is not shown: it may be a secret
 		}
 	}
 	for _, word := range words {

@@ -72,13 +72,11 @@ func (g *group) try(h hierarchy, dir string, l Limits) bool {
 	return true
 }
 
-// add moves processes in. The ones that they start are born there.
-func (g *group) add(pids ...int) error {
+// add moves a process in. The ones that it starts are born there.
+func (g *group) add(pid int) error {
 	for _, dir := range g.dirs {
-		for _, pid := range pids {
-			if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0); err != nil {
-				return fmt.Errorf("control group: %w", err)
-			}
+		if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0); err != nil {
+			return fmt.Errorf("control group: %w", err)
 		}
 	}
 	return nil

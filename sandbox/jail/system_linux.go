@@ -33,7 +33,7 @@ func written(uid int, hostname string) map[string]string {
 }
 
 // systemArgs shows the host's programs, read-only.
-func systemArgs(extra []string) ([]string, error) {
+func systemArgs() ([]string, error) {
 	var args []string
 	for _, root := range roots {
 		if target, err := os.Readlink(root); err == nil {
@@ -51,12 +51,6 @@ func systemArgs(extra []string) ([]string, error) {
 			args = append(args, "--ro-bind-try", path, path)
 		}
 	}
-	for _, path := range extra {
-		if err := CheckSystemPath(path); err != nil {
-			return nil, err
-		}
-		args = append(args, "--ro-bind", path, path)
-	}
 	return args, nil
 }
 
@@ -69,13 +63,19 @@ var never = []string{
 // CheckSystemPath says why a host path must not be made visible, or nil. A path that holds credentials, or has one that does
 // below it (the root, a whole home, all of /etc), is refused, however it is spelled or linked.
 func CheckSystemPath(path string) error {
-	refuse := func(why string) error { return fmt.Errorf("system path %s: refused: %s", path, why) }
+	_, err := realSystemPath(path)
+	return err
+}
+
+// realSystemPath also gives the path without links.
+func realSystemPath(path string) (string, error) {
+	refuse := func(why string) (string, error) { return "", fmt.Errorf("system path %s: refused: %s", path, why) }
 	if !filepath.IsAbs(path) {
 		return refuse("it is not absolute")
 	}
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
-		return fmt.Errorf("system path %s: %w", path, err)
+		return "", fmt.Errorf("system path %s: %w", path, err)
 	}
 	for _, p := range []string{filepath.Clean(path), real} {
 		parts := strings.Split(strings.Trim(p, "/"), "/")
@@ -96,7 +96,7 @@ func CheckSystemPath(path string) error {
 	if info, err := os.Stat(real); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
 		return refuse("it is neither a file nor a directory")
 	}
-	return nil
+	return real, nil
 }
 
 func isFile(path string) bool {

@@ -1,0 +1,144 @@
+package jail
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const mib = 1 << 20
+
+// Each limit has to hold, and what it holds back has to work without the part that holds it.
+func TestLimits(t *testing.T) {
+	needJail(t)
+	forks := `i=0; while [ $i -lt 60 ]; do sleep 2 & i=$((i+1)); done; echo ALL`
+	memory := `for i in 1 2 3; do dd if=/dev/zero of=/dev/null bs=48M count=9000 2>/dev/null & p="$p $!"; done; sleep 1.5
+for q in $p; do kill -0 $q || exit; done; echo ALL; kill $p`
+	disk := `for i in 1 2 3 4 5 6; do head -c 4M /dev/zero >f$i && sync f$i; sleep 0.1; done; sleep 0.5; echo ALL`
+	files := `i=0; while [ $i -lt 400 ]; do : >f$i; i=$((i+1)); done; sleep 1.5; echo ALL`
+	for _, c := range []struct {
+		name, script string
+		limits       Limits
+		reason       Reason    // of the end, "" when the script itself has to cope
+		holds        []without // parts left out which do not matter
+		fails        without   // parts left out without which it does not hold
+	}{
+		{"processes", forks, Limits{Procs: 32}, "", []without{{}, {cgroup: true}, {rlimits: true}}, without{cgroup: true, rlimits: true}},
+		{"memory", memory, Limits{Memory: 100 * mib}, "", []without{{}, {cgroup: true}}, without{cgroup: true, rlimits: true, watch: true}},
+		{"disk", disk, Limits{Disk: 12 * mib}, TooMuchDisk, []without{{}}, without{watch: true}},
+		{"one file", `head -c 8M /dev/zero >f && echo ALL`, Limits{FileSize: 4 * mib}, "", []without{{}, {watch: true}}, without{rlimits: true}},
+		{"files", files, Limits{Files: 200}, TooManyFiles, []without{{}}, without{watch: true}},
+		{"tmp", `head -c 8M /dev/zero >/tmp/f && echo ALL`, Limits{Tmp: 4 * mib}, "", []without{{}}, without{}},
+		{"shared memory", `head -c 100M /dev/zero >/dev/shm/f && echo ALL`, Limits{}, "", []without{{}}, without{}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			for _, w := range c.holds {
+				if c.name == "processes" && w.rlimits && os.Geteuid() != 0 {
+					continue // an ordinary user may have no control group
+				}
+				o := try(t, w, Spec{Workspace: workspace(t), Limits: c.limits}, c.script)
+				if o.says("ALL") || c.reason != "" && o.Reason != c.reason {
+					t.Errorf("without %+v: ended with %s, %d, %v:\n%s", w, o.Reason, o.Code, o.Observations, o.out)
+				}
+			}
+			if c.fails == (without{}) {
+				return // the size is an argument of the mount: there is no part to leave out
+			}
+			if o := try(t, c.fails, Spec{Workspace: workspace(t), Limits: c.limits}, c.script); !o.says("ALL") {
+				t.Errorf("control: it held without %+v: ended with %s, %d:\n%s", c.fails, o.Reason, o.Code, o.out)
+			}
+		})
+	}
+}
+
+func TestLimitOfTime(t *testing.T) {
+	needJail(t)
+	t.Parallel()
+	o := try(t, without{}, Spec{Limits: Limits{Wall: 300 * time.Millisecond}}, "trap '' TERM; sleep 20; echo ALL")
+	if o.Reason != TimedOut || o.Code != -1 || o.says("ALL") {
+		t.Errorf("ended with %s, %d: %s", o.Reason, o.Code, o.out)
+	}
+}
+
+func TestLimitOfOutput(t *testing.T) {
+	needJail(t)
+	t.Parallel()
+	o := try(t, without{}, Spec{Limits: Limits{Output: mib}}, "yes 2>&1 & yes >&2; sleep 20")
+	if o.Reason != TooMuchOutput || !o.Truncated || len(o.out) != mib || o.OutputBytes < mib {
+		t.Errorf("ended with %s after %d bytes, %d passed on", o.Reason, o.OutputBytes, len(o.out))
+	}
+}
+
+// What an earlier command wrote counts: a limit of the workspace is not one of each command. But somebody has to be able to clean up.
+func TestDiskCountsFromWhenItWasMade(t *testing.T) {
+	needJail(t)
+	t.Parallel()
+	dir := workspace(t)
+	used, err := Measure(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	used.Files++ // so that it is not zero
+	s := Spec{Workspace: dir, Used: used, Limits: Limits{Disk: 12 * mib}}
+	if o := try(t, without{}, s, `for i in 1 2 3; do head -c 4M /dev/zero >f$i && sync f$i; sleep 0.2; done; sleep 0.5`); o.Reason != TooMuchDisk {
+		t.Fatalf("the first command ended with %s", o.Reason)
+	}
+	if o := try(t, without{}, s, `head -c 4M /dev/zero >more && sync more; sleep 1`); o.Reason != TooMuchDisk {
+		t.Errorf("a full workspace could be filled on: %s", o.Reason)
+	}
+	if o := try(t, without{}, s, `rm -f *; echo x >small; sleep 0.3`); o.Reason != Exited || o.Code != 0 {
+		t.Errorf("a full workspace could not be cleaned up: %s, %s", o.Reason, o.out)
+	}
+}
+
+func TestMeasure(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.Symlink("/usr", filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "odd\n\xff"), make([]byte, 3*mib), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sparse := filepath.Join(dir, "sparse")
+	if err := os.WriteFile(sparse, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(sparse, 1<<40); err != nil {
+		t.Skipf("no sparse files here: %v", err)
+	}
+	// Deeper than any path can be long.
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const deep = 300
+	for range deep {
+		name := strings.Repeat("d", 30)
+		if err := root.Mkdir(name, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		next, err := root.OpenRoot(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		root.Close()
+		root = next
+	}
+	root.Close()
+	got, err := Measure(dir, filepath.Join(dir, "missing"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(3+deep, got.Files); diff != "" {
+		t.Errorf("files: (-want +got)\n%s", diff)
+	}
+	if got.Bytes < 3*mib || got.Bytes > 3*mib+(deep+10)*(16<<10) {
+		t.Errorf("%d bytes: the sparse file and what the link leads to take nothing", got.Bytes)
+	}
+}
