@@ -3,6 +3,7 @@ package collect
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -24,20 +25,45 @@ const (
 	modeRepo = "160000" // a gitlink: the commit of a submodule
 )
 
-// stamp is what the file system said of a file when the workspace was made. An agent can set the mtime, but not the ctime.
+// stat is what the file system says of a file and changes whenever the file does. An agent can set the mtime, but not the ctime.
+type stat struct {
+	Mode         uint32
+	Ino          uint64
+	Size         int64
+	Mtime, Ctime int64 // nanoseconds
+}
+
+func statOf(s *unix.Stat_t) stat {
+	return stat{s.Mode, s.Ino, s.Size, s.Mtim.Nano(), s.Ctim.Nano()}
+}
+
+// statSize is the size of a stat in a file.
+const statSize = 4 + 4*8
+
+func (s stat) append(b []byte) []byte {
+	b = binary.LittleEndian.AppendUint32(b, s.Mode)
+	for _, v := range []uint64{s.Ino, uint64(s.Size), uint64(s.Mtime), uint64(s.Ctime)} {
+		b = binary.LittleEndian.AppendUint64(b, v)
+	}
+	return b
+}
+
+func parseStat(b []byte) stat {
+	n := func(i int) uint64 { return binary.LittleEndian.Uint64(b[4+8*i:]) }
+	return stat{binary.LittleEndian.Uint32(b), n(0), int64(n(1)), int64(n(2)), int64(n(3))}
+}
+
+// stamp is what a file was when the workspace was made.
 type stamp struct {
 	mode  string // git's, from the base
-	stat  string // see stampOf
-	found bool   // seen by the walk
+	stat  stat
+	found bool // seen by the walk
 }
 
 // Baseline is what a workspace looked like when it was made: host's knowledge, kept where no sandbox reaches it. A file
-// whose stamp is the same still has the content of the base and is not read again.
+// whose stamp is the same still has the content of the base and is not read again. In its file each record is the mode, the
+// stat, the length of the path and the path.
 type Baseline struct{ files map[string]*stamp }
-
-func stampOf(s *unix.Stat_t) string {
-	return fmt.Sprintf("%o %d %d %d.%09d %d.%09d", s.Mode, s.Ino, s.Size, s.Mtim.Sec, s.Mtim.Nsec, s.Ctim.Sec, s.Ctim.Nsec)
-}
 
 // Snapshot walks a fresh workspace, gives everything in it to the owner (-1, -1: leaves it), and writes the baseline to file.
 // tree is the base: `git ls-tree -r -z --full-tree` of it. Each path in it must be there, else the checkout was not complete.
@@ -47,8 +73,7 @@ func Snapshot(ctx context.Context, root, file string, tree []byte, uid, gid int)
 	if err != nil {
 		return err
 	}
-	var out bytes.Buffer
-	seen := 0
+	out, seen := []byte{}, 0
 	var latest unix.Timespec
 	w := &walker{ctx: ctx, limit: 1 << 30}
 	w.visit = func(e entry) (bool, error) {
@@ -60,7 +85,8 @@ func Snapshot(ctx context.Context, root, file string, tree []byte, uid, gid int)
 			mode, tracked = modeFile, true
 		}
 		if tracked {
-			fmt.Fprintf(&out, "%s %s\t%s\x00", mode, stampOf(&e.stat), e.path)
+			out = statOf(&e.stat).append(append(out, mode...))
+			out = append(binary.AppendUvarint(out, uint64(len(e.path))), e.path...)
 			seen++
 		}
 		if e.stat.Ctim.Nano() > latest.Nano() {
@@ -80,7 +106,7 @@ func Snapshot(ctx context.Context, root, file string, tree []byte, uid, gid int)
 	if err := outlast(ctx, filepath.Dir(file), latest.Nano()); err != nil {
 		return err
 	}
-	return durable.Write(file, out.Bytes())
+	return durable.Write(file, out)
 }
 
 // outlast waits until the file system gives a later time than t to what is written: a file system takes its times from a clock
@@ -148,17 +174,19 @@ func LoadBaseline(file string) (*Baseline, error) {
 	if err != nil {
 		return nil, fmt.Errorf("baseline: %w", err)
 	}
-	b := &Baseline{files: make(map[string]*stamp, bytes.Count(data, []byte{0}))}
-	for record := range strings.SplitSeq(strings.TrimSuffix(string(data), "\x00"), "\x00") {
-		if record == "" {
-			continue
-		}
-		head, name, ok := strings.Cut(record, "\t")
-		mode, stat, ok2 := strings.Cut(head, " ")
-		if !ok || !ok2 {
+	b := &Baseline{files: map[string]*stamp{}}
+	const head = len(modeFile) + statSize
+	for rest := data; len(rest) > 0; {
+		if len(rest) < head {
 			return nil, errors.New("baseline is damaged")
 		}
-		b.files[name] = &stamp{mode: mode, stat: stat}
+		s := &stamp{mode: string(rest[:len(modeFile)]), stat: parseStat(rest[len(modeFile):])}
+		length, n := binary.Uvarint(rest[head:])
+		if rest = rest[head:]; n <= 0 || uint64(len(rest)-n) < length {
+			return nil, errors.New("baseline is damaged")
+		}
+		b.files[string(rest[n:n+int(length)])] = s
+		rest = rest[n+int(length):]
 	}
 	return b, nil
 }
@@ -170,7 +198,7 @@ func (b *Baseline) same(e entry) (tracked, same bool) {
 		return false, false
 	}
 	s.found = true
-	return true, s.stat == stampOf(&e.stat)
+	return true, s.stat == statOf(&e.stat)
 }
 
 // attributes says whether the base has any .gitattributes: git takes one that was deleted from its index.

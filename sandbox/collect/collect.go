@@ -178,12 +178,19 @@ func (c *collector) scan(ctx context.Context) (digest string, err error) {
 	return string(c.shape.Sum(nil)), nil
 }
 
+// digest adds an entry to the shape of the workspace, where that is wanted.
+func (c *collector) digest(e entry) {
+	if c.Everything {
+		c.shape.Write(append(statOf(&e.stat).append(nil), e.path+"\x00"...))
+	}
+}
+
 // visit judges one entry of the workspace.
 func (c *collector) visit(e entry) (into bool, err error) {
 	if e.path == ".git" && e.kind() == unix.S_IFREG {
 		return false, nil // ours: it ties the tree to the store, and inside another one lies over it
 	}
-	fmt.Fprintf(c.shape, "%s %d:%s\n", stampOf(&e.stat), len(e.path), e.path)
+	c.digest(e)
 	if forbidden(e.name) {
 		kind := "collect.name"
 		if e.name == ".git" {
@@ -275,7 +282,7 @@ func (c *collector) link(e entry) (skip bool, err error) {
 
 // visitGit takes what changed in the private git directory: commits, branches and stashes that lie nowhere else.
 func (c *collector) visitGit(e entry) (into bool, err error) {
-	fmt.Fprintf(c.shape, "git %s %d:%s\n", stampOf(&e.stat), len(e.path), e.path)
+	c.digest(e)
 	switch e.kind() {
 	case unix.S_IFDIR:
 		return true, nil
