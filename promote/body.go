@@ -263,6 +263,6 @@ func (p *publication) provenance(w *page) {
 func (p *publication) goOn(w *page) {
 	w.printf("\n### How to go on\n\nReview it as you would a person's work, and merge or close it: Sandpiper neither approves nor merges.\n")
 	if p.req.Issue > 0 {
-		w.printf("On issue #%d, people with write access can comment `/sandpiper retry` for another attempt, `/sandpiper discard` to drop it, or `/sandpiper help`.\n", p.req.Issue)
+		w.printf("For another attempt, people with write access comment on issue #%d: `/sandpiper discard` ends this one and closes the pull request, `/sandpiper run` then starts anew, with what you add to it as instructions. `/sandpiper help` lists the commands.\n", p.req.Issue)
 	}
 }

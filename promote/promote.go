@@ -194,15 +194,11 @@ func (p *publication) stillOurs(ctx context.Context) error {
 	if shown := p.result.PR.GetHead().GetSHA(); shown == "" || shown == p.result.Head {
 		return nil
 	}
-	ref := "refs/heads/" + p.result.Branch
-	heads, err := p.Repository.LsRemote(ctx, ref)
-	if err != nil {
-		return fmt.Errorf("look at branch %s again: %w", p.result.Branch, err)
+	at, err := p.at(ctx, p.result.Branch)
+	if err == nil && at != p.result.Head {
+		err = fmt.Errorf("branch %s is at %q: %w", p.result.Branch, at, ErrBranchMoved)
 	}
-	if at := heads[ref]; at != p.result.Head {
-		return fmt.Errorf("branch %s is at %q: %w", p.result.Branch, at, ErrBranchMoved)
-	}
-	return nil
+	return err
 }
 
 // mayChange refuses before the push what GitHub would refuse in it, and says what is missing: a workflow file from an App

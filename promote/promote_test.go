@@ -1,6 +1,7 @@
 package promote
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -48,7 +49,7 @@ func TestPublish(t *testing.T) {
 	for _, want := range []string{
 		"Closes #1", "This is a draft:", "| `sum.go` | modified | file | 2 | 1 |", "| `test` | success | yes | 3.4s | passed |",
 		"fixtures/agents/fix-sum", "`AGENTS.md`", "`comment 12`: edited after the trigger", res.Manifest.Digest(), res.Head,
-		res.Manifest.Base, res.Manifest.Tree, "neither approves nor merges", "/sandpiper retry",
+		res.Manifest.Base, res.Manifest.Tree, "neither approves nor merges", "/sandpiper discard",
 	} {
 		if !strings.Contains(res.PR.GetBody(), want) {
 			t.Errorf("body lacks %q:\n%s", want, res.PR.GetBody())
@@ -105,6 +106,41 @@ func TestPublishAtOnceIsOnePullRequest(t *testing.T) {
 	group.Wait()
 	w.exactlyOne(results[0])
 	w.exactlyOne(results[1])
+}
+
+// behind is a Repository whose first listing of branches is from before anything was pushed.
+type behind struct {
+	Repository
+	base string
+	once sync.Once
+}
+
+func (b *behind) LsRemote(ctx context.Context, patterns ...string) (map[string]string, error) {
+	refs := map[string]string{}
+	b.once.Do(func() { refs["refs/heads/main"] = b.base })
+	if len(refs) > 0 {
+		return refs, nil
+	}
+	return b.Repository.LsRemote(ctx, patterns...)
+}
+
+func TestPublishWhileAnotherPublishesTheSame(t *testing.T) {
+	t.Parallel()
+	for name, previous := range map[string]bool{"first run": false, "next run": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			first, err := w.publish()
+			must(t, err)
+			if previous {
+				w.req.Previous = &Branch{first.Branch, strings.Repeat("0", 40)}
+			}
+			w.deps.Repository = &behind{Repository: w.repo, base: w.made.base}
+			res, err := w.publish()
+			must(t, err)
+			w.exactlyOne(res)
+		})
+	}
 }
 
 func TestPublishAfterLostAnswersIsOnePullRequest(t *testing.T) {

@@ -25,13 +25,11 @@ func (p *publication) push(ctx context.Context, commit string, heads map[string]
 		switch {
 		case err != nil:
 			return nil, err
-		case pull != nil && pull.GetState() != "open":
-			return nil, &ErrClosed{PR: pull}
-		case pull != nil && at != commit:
-			return nil, fmt.Errorf("branch %s with pull request #%d of this mission: %w", name, pull.GetNumber(), ErrBranchMoved)
-		case at == commit:
+		case pull != nil:
+			return p.found(ctx, commit, name, at, pull)
+		case at == commit: // pushed before the bot was killed
 			p.result.Branch = name
-			return pull, nil
+			return nil, nil
 		case at != "" || used:
 			continue // another mission's
 		}
@@ -42,6 +40,25 @@ func (p *publication) push(ctx context.Context, commit string, heads map[string]
 		return nil, err
 	}
 	return nil, fmt.Errorf("%s: %w", BranchName(p.req.Issue, p.req.Title, branchMax), ErrTooMany)
+}
+
+// found takes the mission's own pull request, if it is open and shows this commit. The listing of branches may be from
+// before another process pushed the same, so the remote is asked once more.
+func (p *publication) found(ctx context.Context, commit, name, at string, pull *github.PullRequest) (*github.PullRequest, error) {
+	if pull.GetState() != "open" {
+		return nil, &ErrClosed{PR: pull}
+	}
+	if at != commit {
+		var err error
+		if at, err = p.at(ctx, name); err != nil {
+			return nil, err
+		}
+	}
+	if at != commit {
+		return nil, fmt.Errorf("branch %s with pull request #%d of this mission: %w", name, pull.GetNumber(), ErrBranchMoved)
+	}
+	p.result.Branch = name
+	return pull, nil
 }
 
 // pushOn goes on with a branch that an earlier run of the mission pushed, if nobody else has touched it.
@@ -79,11 +96,20 @@ func (p *publication) pushTo(ctx context.Context, commit, name, expect string) e
 	if refused := p.refusal(err); refused != nil {
 		return refused
 	}
-	ref := "refs/heads/" + name
-	if heads, again := p.Repository.LsRemote(ctx, ref); again == nil && heads[ref] == commit {
+	if at, again := p.at(ctx, name); again == nil && at == commit {
 		p.Log.Warn("the push arrived although its answer did not", "branch", name, "error", err)
 		p.result.Branch = name
 		return nil
 	}
 	return fmt.Errorf("push %s: %w", name, err)
+}
+
+// at is the commit that a branch is at now; empty: there is no such branch.
+func (p *publication) at(ctx context.Context, branch string) (string, error) {
+	ref := "refs/heads/" + branch
+	heads, err := p.Repository.LsRemote(ctx, ref)
+	if err != nil {
+		return "", fmt.Errorf("look at branch %s: %w", branch, err)
+	}
+	return heads[ref], nil
 }
