@@ -226,7 +226,7 @@ func (m *Manager) Poll(ctx context.Context, id ID, name string) (Exit, bool, err
 	if err != nil {
 		return Exit{}, false, err
 	}
-	m.reap(j)
+	m.reap()
 	// While the lock is held the command has not left the sandbox, even if its exit status is there already.
 	held, err := flock.Held(j.file("lock"), flock.Shared)
 	if err != nil {
@@ -254,16 +254,14 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// reap waits for a supervisor that this process has started and that has ended, so that no zombie stays.
-func (m *Manager) reap(j job) {
+// reap waits for the supervisors that this process has started and that have ended, so that no zombie stays.
+func (m *Manager) reap() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	pid, ok := m.children[string(j)]
-	if !ok {
-		return
-	}
-	if got, err := syscall.Wait4(pid, nil, syscall.WNOHANG, nil); got == pid || err != nil {
-		delete(m.children, string(j))
+	for j, pid := range m.children {
+		if got, err := syscall.Wait4(pid, nil, syscall.WNOHANG, nil); got == pid || err != nil {
+			delete(m.children, j)
+		}
 	}
 }
 
@@ -317,7 +315,7 @@ func (m *Manager) awaitEnd(ctx context.Context, j job, limit time.Duration) erro
 	if err != nil {
 		return err
 	}
-	m.reap(j)
+	m.reap()
 	return l.Unlock()
 }
 

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"reflect"
 	"strconv"
 	"syscall"
@@ -81,6 +82,7 @@ func (m *Manager) spawn(ctx context.Context, r *run, j job) error {
 		}
 		argv = []string{self, "supervise"}
 	}
+	m.reap()
 	log, err := os.OpenFile(j.file("supervisor.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
@@ -91,7 +93,7 @@ func (m *Manager) spawn(ctx context.Context, r *run, j job) error {
 		return err
 	}
 	defer ready.Close()
-	cmd := exec.Command(argv[0], append(argv[1:len(argv):len(argv)], m.cfg.StateDir, string(r.id), jobName(j))...)
+	cmd := exec.Command(argv[0], append(argv[1:len(argv):len(argv)], m.cfg.StateDir, string(r.id), filepath.Base(string(j)))...)
 	cmd.Dir, cmd.Env = "/", m.cfg.SupervisorEnv
 	if cmd.Env == nil {
 		cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
@@ -124,7 +126,7 @@ func (m *Manager) awaitReady(ctx context.Context, ready *os.File, j job) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("the supervisor has not begun: %w", ctx.Err())
 	}
-	m.reap(j)
+	m.reap()
 	said, _ := os.ReadFile(j.file("supervisor.log"))
 	return fmt.Errorf("the supervisor has ended at once (%v): %s", err, redact.New().Bytes(said[max(0, len(said)-2000):]))
 }
@@ -141,14 +143,6 @@ func readyPipe() *os.File {
 	}
 	unix.CloseOnExec(fd)
 	return os.NewFile(uintptr(fd), "ready")
-}
-
-func jobName(j job) string {
-	var s started
-	if durable.ReadJSON(j.file("command.json"), &s) != nil {
-		return ""
-	}
-	return s.Name
 }
 
 // roundTrip gives a command as it reads from its file: an empty list there is a nil one.
@@ -181,7 +175,7 @@ func Supervise(ctx context.Context, m *Manager, id ID, name string) error {
 	if err := durable.ReadJSON(j.file("command.json"), &s); err != nil {
 		return fmt.Errorf("command %q of sandbox %s: %w", name, id, err)
 	}
-	if err := durable.ReadJSON(r.dir+"/run.json", &r.rec); err != nil {
+	if err := durable.ReadJSON(filepath.Join(r.dir, "run.json"), &r.rec); err != nil {
 		return fmt.Errorf("sandbox %s: %w", id, err)
 	}
 	if r.backend = m.backends[r.rec.Backend]; r.backend == nil {

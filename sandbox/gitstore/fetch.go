@@ -173,7 +173,7 @@ func remoteCall(r Remote, options []string, args ...string) (git.Call, error) {
 		// command of the repository's own configuration (git-config(1), uploadpack.packObjectsHook; SECURITY in git(1)).
 		c.Transport, c.Credentials = git.Local, nil
 		if command[0] != "push" {
-			command = append(command, "--upload-pack=git -c safe.directory=* upload-pack")
+			command = append(command, "--upload-pack=git -c 'safe.directory=*' upload-pack")
 		}
 	default:
 		return c, fmt.Errorf("address %q: neither http(s)://... nor an absolute path", r.URL)
