@@ -209,6 +209,24 @@ func TestPublishLeavesOtherMissionsAlone(t *testing.T) {
 	}
 }
 
+func TestPublishStaysOnItsNameWhenALowerOneIsFree(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	_, err := w.server.Push("octavia/calc", double.CommitOptions{Login: "mona", Branch: branch, Message: "mine", Files: map[string]string{"mine.txt": "x"}})
+	must(t, err)
+	first, err := w.publish()
+	must(t, err)
+	if first.Branch == branch {
+		t.Fatalf("took a person's branch")
+	}
+	must(t, w.server.MoveBranch("octavia/calc", branch, ""))
+	again, err := w.publish()
+	must(t, err)
+	if w.exactlyOne(again); again.Branch != first.Branch {
+		t.Errorf("went from %s to %s", first.Branch, again.Branch)
+	}
+}
+
 func TestPublishDoesNotOpenAgainWhatPeopleClosed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -18,8 +18,7 @@ func (p *publication) push(ctx context.Context, commit string, heads map[string]
 	if p.req.Previous != nil {
 		return p.pushOn(ctx, commit, *p.req.Previous, heads)
 	}
-	for n := 1; n <= branchMax; n++ {
-		name := BranchName(p.req.Issue, p.req.Title, n)
+	for _, name := range p.names(commit, heads) {
 		at := heads["refs/heads/"+name]
 		pull, used, err := p.standing(ctx, name)
 		switch {
@@ -40,6 +39,20 @@ func (p *publication) push(ctx context.Context, commit string, heads map[string]
 		return nil, err
 	}
 	return nil, fmt.Errorf("%s: %w", BranchName(p.req.Issue, p.req.Title, branchMax), ErrTooMany)
+}
+
+// names are the names that the branch may have: one that holds the commit already, then the others in order.
+func (p *publication) names(commit string, heads map[string]string) []string {
+	var holding, others []string
+	for n := 1; n <= branchMax; n++ {
+		name := BranchName(p.req.Issue, p.req.Title, n)
+		if heads["refs/heads/"+name] == commit {
+			holding = append(holding, name)
+		} else {
+			others = append(others, name)
+		}
+	}
+	return append(holding, others...)
 }
 
 // found takes the mission's own pull request, if it is open and shows this commit. The listing of branches may be from
