@@ -73,7 +73,7 @@ func (s *Stores) forget(name string, f *flight) {
 // the store while a large fetch comes in; only one fetch at a time is made, as two would get the same objects twice.
 func (s *Stores) fetch(ctx context.Context, r Remote, refspecs []string, begins func()) error {
 	call, err := remoteCall(r, []string{"--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--no-recurse-submodules",
-		"--refmap=", "--force", "--quiet", "fetch"}, refspecs...)
+		"--refmap=", "--force", "--update-shallow", "--quiet", "fetch"}, refspecs...)
 	if err != nil {
 		begins()
 		return err

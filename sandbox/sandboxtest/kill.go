@@ -13,25 +13,34 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/sandpiper-bot/sandpiper/sandbox"
 )
 
-// live is a whole life of a sandbox, which can be taken up at any point of it. say is called after each step.
+// live is a whole life of a sandbox, which can be taken up at any point of it, also by several processes at once. say is called
+// after each step.
 func live(ctx context.Context, f Fixture, id sandbox.ID, base string, say func(string)) error {
-	m := f.Manager
-	if state, err := m.Status(id); err == nil && state == sandbox.Discarded {
+	err := work(ctx, f, id, base, say)
+	var gone *sandbox.ErrState
+	if err == nil || errors.As(err, &gone) { // done, or somebody has begun to discard it
+		if _, err := f.Manager.Discard(ctx, id); err != nil {
+			return err
+		}
+		say("discarded")
 		return nil
 	}
+	return err
+}
+
+func work(ctx context.Context, f Fixture, id sandbox.ID, base string, say func(string)) error {
+	m := f.Manager
 	src := sandbox.Source{Key: "local-test", Base: base}
-	var gone *sandbox.ErrState
-	if _, err := m.Create(ctx, "m-1", src, sandbox.Options{ID: id}); errors.As(err, &gone) {
-		_, err := m.Discard(ctx, id) // killed in the middle of that
-		return err
-	} else if err != nil {
+	if _, err := m.Create(ctx, "m-1", src, sandbox.Options{ID: id}); err != nil {
 		return err
 	}
 	say("created")
-	res, err := m.RunCheck(ctx, id, "agent", Shell("echo work >work; echo more >>a.txt; git add work; git commit -qm work"))
+	res, err := m.RunCheck(ctx, id, "agent", Shell("echo begun; echo work >work; echo more >>a.txt; git add work; git commit -qm work"))
 	if err != nil {
 		return err
 	}
@@ -48,11 +57,72 @@ func live(ctx context.Context, f Fixture, id sandbox.ID, base string, say func(s
 		return err
 	}
 	say("promoted")
-	if _, err := m.Discard(ctx, id); err != nil {
-		return err
-	}
-	say("discarded")
 	return nil
+}
+
+// testTwoProcesses has three processes live the same life at the same time.
+func testTwoProcesses(t *testing.T, f Fixture) {
+	src := f.Source(t, small(t))
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(func() {
+			if said, err := killed(t, f, self, "r-same-1", src.Base, time.Hour); err != nil {
+				t.Errorf("%v: %s", err, said)
+			}
+		})
+	}
+	wg.Wait()
+	if got := logOf(t, f, "r-same-1", "agent"); got != "begun\n" {
+		t.Errorf("log of the one command: %q", got)
+	}
+	nothingLeft(t, f)
+}
+
+// testHalfMade is Create after a kill between the workspace and the record of it, and after one before the workspace was whole.
+func testHalfMade(t *testing.T, f Fixture) {
+	r := small(t)
+	src := f.Source(t, r)
+	id := f.Create(t, r)
+	file := filepath.Join(f.StateDir, "runs", string(id), "run.json")
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(strings.Replace(string(data), `"made": true`, `"made": false`, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Manager.Run(t.Context(), id, Shell("true"), sandbox.Stdio{}); err == nil {
+		t.Error("Run before the workspace was finished: no error")
+	}
+	if _, err := f.Manager.Create(t.Context(), "m-1", src, sandbox.Options{ID: id}); err != nil {
+		t.Fatal(err)
+	}
+	f.Sh(t, id, "git status; echo x >x")
+	collect(t, f, id)
+	if _, err := f.Manager.Discard(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	nothingLeft(t, f)
+}
+
+// testShallow makes a sandbox of a repository that has its last commit only, as a build service clones it.
+func testShallow(t *testing.T, f Fixture) {
+	full := small(t)
+	full.Write("later", "")
+	full.Commit()
+	r := &Repo{t: t, Dir: t.TempDir()}
+	r.Git("clone", "-q", "--depth", "1", "file://"+full.Dir, ".")
+	id := f.Create(t, r)
+	if got := f.Sh(t, id, "git log --format=%s; git status --porcelain; echo x >>a.txt; git commit -qam y"); got != "a commit\n" {
+		t.Errorf("git log in the sandbox: %q", got)
+	}
+	if diff := cmp.Diff([]string{"modified a.txt"}, summary(t, f, id)); diff != "" {
+		t.Errorf("changes (-want +got):\n%s", diff)
+	}
 }
 
 // testKilled kills a process in the middle of a life, at a later moment each time, and lets another one go on.

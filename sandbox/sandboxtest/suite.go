@@ -42,6 +42,9 @@ func Run(t *testing.T, open Opener) {
 		{"CannotStart", testCannotStart},
 		{"RunCheck", testRunCheck},
 		{"Case23Killed", testKilled},
+		{"HalfMade", testHalfMade},
+		{"TwoProcesses", testTwoProcesses},
+		{"Shallow", testShallow},
 		{"NothingLeft", testNothingLeft},
 	} {
 		t.Run(c.name, func(t *testing.T) {
