@@ -57,6 +57,8 @@ type Mission struct {
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
 	EndedAt        time.Time
+	Host           string    // whose disk has the run's sandbox; "" before there is one
+	ReadyAt        time.Time // since when it waits for a place
 }
 
 // Ended says whether the mission is over.
@@ -65,25 +67,33 @@ func (m *Mission) Ended() bool { return !m.EndedAt.IsZero() }
 // ErrNone is returned when there is no such row.
 var ErrNone = errors.New("not in the database")
 
+// ErrID is returned by Begin when another mission has the id: make another.
+var ErrID = errors.New("the id is taken")
+
 // ErrOpen is returned by Begin when the issue has an open mission already, or the trigger has started one before.
 var ErrOpen = errors.New("there is a mission already")
 
 const missionColumns = `id, kind, installation_id, repository_id, owner, name, number, title, task, trigger_key, requester, requester_id,
 	instruction, triggered_at, base_branch, base, head, only_check, policy, policy_source, step, attempt, run, want, want_by, next_head,
-	outcome, message, pull, pull_url, branch, comment_id, comment_digest, failures, due_at, created_at, updated_at, ended_at`
+	outcome, message, pull, pull_url, branch, comment_id, comment_digest, failures, due_at, created_at, updated_at, ended_at, host, ready_at`
 
 // Begin stores a new mission. One of several at the same time wins; the others get ErrOpen.
 func (s *Store) Begin(ctx context.Context, m *Mission) error {
 	marks := strings.TrimSuffix(strings.Repeat("?, ", strings.Count(missionColumns, ",")+1), ", ")
-	_, err := s.db.ExecContext(ctx, `insert into missions (`+missionColumns+`) values (`+marks+`)`,
-		m.ID, m.Kind, m.InstallationID, m.RepositoryID, m.Owner, m.Name, m.Number, m.Title, m.Task, m.TriggerKey, m.Requester, m.RequesterID,
-		m.Instruction, millis(m.TriggeredAt), m.BaseBranch, m.Base, m.Head, m.OnlyCheck, m.Policy, m.PolicySource, m.Step, m.Attempt, m.Run,
-		m.Want, m.WantBy, m.NextHead, m.Outcome, m.Message, m.Pull, m.PullURL, m.Branch, m.CommentID, m.CommentDigest, m.Failures,
-		millis(m.DueAt), millis(m.CreatedAt), millis(m.UpdatedAt), millis(m.EndedAt))
-	if err != nil && strings.Contains(err.Error(), "UNIQUE constraint failed: missions.repository_id") || err != nil && strings.Contains(err.Error(), "missions.trigger_key") {
+	err := s.due(ctx, Tick{Mission: m.ID, At: m.DueAt}, func(c conn) error {
+		_, err := c.exec(ctx, `insert into missions (`+missionColumns+`) values (`+marks+`)`,
+			m.ID, m.Kind, m.InstallationID, m.RepositoryID, m.Owner, m.Name, m.Number, m.Title, m.Task, m.TriggerKey, m.Requester, m.RequesterID,
+			m.Instruction, millis(m.TriggeredAt), m.BaseBranch, m.Base, m.Head, m.OnlyCheck, m.Policy, m.PolicySource, m.Step, m.Attempt, m.Run,
+			m.Want, m.WantBy, m.NextHead, m.Outcome, m.Message, m.Pull, m.PullURL, m.Branch, m.CommentID, m.CommentDigest, m.Failures,
+			millis(m.DueAt), millis(m.CreatedAt), millis(m.UpdatedAt), millis(m.EndedAt), m.Host, millis(m.ReadyAt))
+		return err
+	})
+	switch taken, id := isTaken(err); {
+	case id:
+		return fmt.Errorf("mission %s: %w", m.ID, ErrID)
+	case taken:
 		return fmt.Errorf("mission for %s/%s#%d: %w", m.Owner, m.Name, m.Number, ErrOpen)
-	}
-	if err != nil {
+	case err != nil:
 		return fmt.Errorf("mission for %s/%s#%d: %w", m.Owner, m.Name, m.Number, err)
 	}
 	return nil
@@ -93,12 +103,12 @@ func (s *Store) Begin(ctx context.Context, m *Mission) error {
 // a tick that runs at the same time cannot write over it.
 func (s *Store) Save(ctx context.Context, m *Mission, now time.Time) error {
 	m.UpdatedAt = now
-	_, err := s.db.ExecContext(ctx, `update missions set owner = ?, name = ?, title = ?, base_branch = ?, base = ?, head = ?, only_check = ?,
+	_, err := s.exec(ctx, `update missions set owner = ?, name = ?, title = ?, base_branch = ?, base = ?, head = ?, only_check = ?,
 		policy = ?, policy_source = ?, step = ?, attempt = ?, run = ?, outcome = ?, message = ?, pull = ?, pull_url = ?, branch = ?,
-		comment_id = ?, comment_digest = ?, failures = ?, due_at = ?, updated_at = ?, ended_at = ? where id = ?`,
+		comment_id = ?, comment_digest = ?, failures = ?, due_at = ?, updated_at = ?, ended_at = ?, host = ?, ready_at = ? where id = ?`,
 		m.Owner, m.Name, m.Title, m.BaseBranch, m.Base, m.Head, m.OnlyCheck,
 		m.Policy, m.PolicySource, m.Step, m.Attempt, m.Run, m.Outcome, m.Message, m.Pull, m.PullURL, m.Branch,
-		m.CommentID, m.CommentDigest, m.Failures, millis(m.DueAt), millis(m.UpdatedAt), millis(m.EndedAt), m.ID)
+		m.CommentID, m.CommentDigest, m.Failures, millis(m.DueAt), millis(m.UpdatedAt), millis(m.EndedAt), m.Host, millis(m.ReadyAt), m.ID)
 	if err != nil {
 		return fmt.Errorf("mission %s: %w", m.ID, err)
 	}
@@ -107,30 +117,36 @@ func (s *Store) Save(ctx context.Context, m *Mission, now time.Time) error {
 
 // Want records what a person asks of an open mission and makes it due at once.
 func (s *Store) Want(ctx context.Context, id, want, by string, now time.Time) error {
-	return s.one(ctx, id, `update missions set want = ?, want_by = ?, due_at = ? where id = ? and ended_at = 0`, want, by, millis(now), id)
+	return s.wake(ctx, id, now, `update missions set want = ?, want_by = ?, due_at = ? where id = ? and ended_at = 0`, want, by, millis(now), id)
 }
 
 // Wanted clears the wish once it is fulfilled.
 func (s *Store) Wanted(ctx context.Context, id string) error {
-	return s.one(ctx, id, `update missions set want = '', want_by = '' where id = ?`, id)
+	return one(ctx, s.conn, id, `update missions set want = '', want_by = '' where id = ?`, id)
 }
 
 // Supersede records that a pull request has a newer head, or that its checks are to run again, and makes the mission due.
 func (s *Store) Supersede(ctx context.Context, id, head, onlyCheck string, now time.Time) error {
-	return s.one(ctx, id, `update missions set next_head = ?, only_check = ?, due_at = ? where id = ? and ended_at = 0`, head, onlyCheck, millis(now), id)
+	return s.wake(ctx, id, now, `update missions set next_head = ?, only_check = ?, due_at = ? where id = ? and ended_at = 0`, head, onlyCheck, millis(now), id)
 }
 
 // Superseded clears the newer head once it is taken up, unless an even newer one has come.
 func (s *Store) Superseded(ctx context.Context, id, head string) error {
-	_, err := s.db.ExecContext(ctx, `update missions set next_head = '' where id = ? and next_head = ?`, id, head)
+	_, err := s.exec(ctx, `update missions set next_head = '' where id = ? and next_head = ?`, id, head)
 	if err != nil {
 		return fmt.Errorf("mission %s: %w", id, err)
 	}
 	return nil
 }
 
-func (s *Store) one(ctx context.Context, id, query string, args ...any) error {
-	result, err := s.db.ExecContext(ctx, query, args...)
+// wake changes one mission and has it looked at.
+func (s *Store) wake(ctx context.Context, id string, now time.Time, query string, args ...any) error {
+	return s.due(ctx, Tick{Mission: id, At: now}, func(c conn) error { return one(ctx, c, id, query, args...) })
+}
+
+// one changes exactly one mission.
+func one(ctx context.Context, c conn, id, query string, args ...any) error {
+	result, err := c.exec(ctx, query, args...)
 	if err != nil {
 		return fmt.Errorf("mission %s: %w", id, err)
 	}
@@ -147,7 +163,7 @@ func (s *Store) Mission(ctx context.Context, id string) (*Mission, error) {
 
 // LastMission reads the newest mission of an issue or pull request, open or ended.
 func (s *Store) LastMission(ctx context.Context, repository int64, number int, kind Kind) (*Mission, error) {
-	return s.mission(ctx, `where repository_id = ? and number = ? and kind = ? order by ended_at = 0 desc, created_at desc, rowid desc limit 1`, repository, number, kind)
+	return s.mission(ctx, `where repository_id = ? and number = ? and kind = ? order by (ended_at = 0) desc, created_at desc, id limit 1`, repository, number, kind)
 }
 
 // MissionOfPull reads the mission that opened a pull request.
@@ -171,14 +187,9 @@ func (s *Store) mission(ctx context.Context, where string, args ...any) (*Missio
 	return found[0], nil
 }
 
-// DueMissions gives the open missions whose next tick is due, the longest waiting first.
-func (s *Store) DueMissions(ctx context.Context, now time.Time, most int) ([]*Mission, error) {
-	return s.missions(ctx, `where ended_at = 0 and due_at > 0 and due_at <= ? order by due_at, rowid limit ?`, millis(now), most)
-}
-
 // Missions gives the missions, the newest first.
 func (s *Store) Missions(ctx context.Context, openOnly bool, most int) ([]*Mission, error) {
-	where := `order by created_at desc, rowid desc limit ?`
+	where := `order by created_at desc, id limit ?`
 	if openOnly {
 		where = `where ended_at = 0 ` + where
 	}
@@ -187,11 +198,11 @@ func (s *Store) Missions(ctx context.Context, openOnly bool, most int) ([]*Missi
 
 // OpenOfInstallation gives the open missions of an installation, or of one repository of it where repository is not 0.
 func (s *Store) OpenOfInstallation(ctx context.Context, installation, repository int64) ([]*Mission, error) {
-	return s.missions(ctx, `where ended_at = 0 and installation_id = ? and (? = 0 or repository_id = ?)`, installation, repository, repository)
+	return s.missions(ctx, `where ended_at = 0 and installation_id = ? and (cast(? as bigint) = 0 or repository_id = ?)`, installation, repository, repository)
 }
 
 func (s *Store) missions(ctx context.Context, where string, args ...any) ([]*Mission, error) {
-	rows, err := s.db.QueryContext(ctx, `select `+missionColumns+` from missions `+where, args...)
+	rows, err := s.query(ctx, `select `+missionColumns+` from missions `+where, args...)
 	if err != nil {
 		return nil, fmt.Errorf("missions: %w", err)
 	}
@@ -209,12 +220,13 @@ func (s *Store) missions(ctx context.Context, where string, args ...any) ([]*Mis
 
 func scanMission(rows *sql.Rows) (*Mission, error) {
 	m := new(Mission)
-	var triggered, due, created, updated, ended int64
+	var triggered, due, created, updated, ended, ready int64
 	err := rows.Scan(&m.ID, &m.Kind, &m.InstallationID, &m.RepositoryID, &m.Owner, &m.Name, &m.Number, &m.Title, &m.Task, &m.TriggerKey, &m.Requester, &m.RequesterID,
 		&m.Instruction, &triggered, &m.BaseBranch, &m.Base, &m.Head, &m.OnlyCheck, &m.Policy, &m.PolicySource, &m.Step, &m.Attempt, &m.Run,
 		&m.Want, &m.WantBy, &m.NextHead, &m.Outcome, &m.Message, &m.Pull, &m.PullURL, &m.Branch, &m.CommentID, &m.CommentDigest, &m.Failures,
-		&due, &created, &updated, &ended)
+		&due, &created, &updated, &ended, &m.Host, &ready)
 	m.TriggeredAt, m.DueAt = fromMillis(triggered), fromMillis(due)
 	m.CreatedAt, m.UpdatedAt, m.EndedAt = fromMillis(created), fromMillis(updated), fromMillis(ended)
+	m.ReadyAt = fromMillis(ready)
 	return m, err
 }

@@ -28,7 +28,7 @@ type Run struct {
 
 // SaveRun writes a run, new or changed.
 func (s *Store) SaveRun(ctx context.Context, r *Run) error {
-	_, err := s.db.ExecContext(ctx, `insert into runs (id, mission, attempt, base, result, agent, exit, receipt, changes, checks, created_at, ended_at)
+	_, err := s.exec(ctx, `insert into runs (id, mission, attempt, base, result, agent, exit, receipt, changes, checks, created_at, ended_at)
 		values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		on conflict (id) do update set base = excluded.base, result = excluded.result, agent = excluded.agent, exit = excluded.exit,
 			receipt = excluded.receipt, changes = excluded.changes, checks = excluded.checks, ended_at = excluded.ended_at`,
@@ -43,7 +43,7 @@ func (s *Store) SaveRun(ctx context.Context, r *Run) error {
 func (s *Store) Run(ctx context.Context, id string) (*Run, error) {
 	r := new(Run)
 	var created, ended int64
-	err := s.db.QueryRowContext(ctx, `select id, mission, attempt, base, result, agent, exit, receipt, changes, checks, created_at, ended_at from runs where id = ?`, id).
+	err := s.row(ctx, `select id, mission, attempt, base, result, agent, exit, receipt, changes, checks, created_at, ended_at from runs where id = ?`, id).
 		Scan(&r.ID, &r.Mission, &r.Attempt, &r.Base, &r.Result, &r.Agent, &r.Exit, &r.Receipt, &r.Changes, &r.Checks, &created, &ended)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = ErrNone
@@ -65,7 +65,7 @@ type Promotion struct {
 
 // SavePromotion writes a promotion once; the same again changes nothing.
 func (s *Store) SavePromotion(ctx context.Context, p Promotion) error {
-	_, err := s.db.ExecContext(ctx, `insert into promotions (run, mission, commit_id, branch, pull, manifest, digest, created_at)
+	_, err := s.exec(ctx, `insert into promotions (run, mission, commit_id, branch, pull, manifest, digest, created_at)
 		values (?, ?, ?, ?, ?, ?, ?, ?) on conflict (run) do nothing`,
 		p.Run, p.Mission, p.Commit, p.Branch, p.Pull, p.Manifest, p.Digest, millis(p.CreatedAt))
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *Store) SavePromotion(ctx context.Context, p Promotion) error {
 func (s *Store) Promotion(ctx context.Context, run string) (Promotion, error) {
 	var p Promotion
 	var created int64
-	err := s.db.QueryRowContext(ctx, `select run, mission, commit_id, branch, pull, manifest, digest, created_at from promotions where run = ?`, run).
+	err := s.row(ctx, `select run, mission, commit_id, branch, pull, manifest, digest, created_at from promotions where run = ?`, run).
 		Scan(&p.Run, &p.Mission, &p.Commit, &p.Branch, &p.Pull, &p.Manifest, &p.Digest, &created)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = ErrNone
@@ -92,9 +92,9 @@ func (s *Store) Promotion(ctx context.Context, run string) (Promotion, error) {
 
 // AddFindings records facts about the boundary; one that is recorded already stays as it is.
 func (s *Store) AddFindings(ctx context.Context, findings []sandbox.Finding) error {
-	return s.inTx(ctx, func(tx *sql.Tx) error {
+	return s.inTx(ctx, func(tx conn, _ *sql.Tx) error {
 		for _, f := range findings {
-			if _, err := tx.ExecContext(ctx, `insert into findings (run, at, kind, severity, observer, evidence, outcome)
+			if _, err := tx.exec(ctx, `insert into findings (run, at, kind, severity, observer, evidence, outcome)
 				values (?, ?, ?, ?, ?, ?, ?) on conflict do nothing`, f.Run, millis(f.Time), f.Kind, f.Severity, f.Observer, f.Evidence, f.Outcome); err != nil {
 				return fmt.Errorf("finding of %s: %w", f.Run, err)
 			}
@@ -105,7 +105,7 @@ func (s *Store) AddFindings(ctx context.Context, findings []sandbox.Finding) err
 
 // Findings reads what was recorded of a run.
 func (s *Store) Findings(ctx context.Context, run string) ([]sandbox.Finding, error) {
-	rows, err := s.db.QueryContext(ctx, `select run, at, kind, severity, observer, evidence, outcome from findings where run = ? order by at, id`, run)
+	rows, err := s.query(ctx, `select run, at, kind, severity, observer, evidence, outcome from findings where run = ? order by at, id`, run)
 	if err != nil {
 		return nil, fmt.Errorf("findings of %s: %w", run, err)
 	}
@@ -125,7 +125,7 @@ func (s *Store) Findings(ctx context.Context, run string) ([]sandbox.Finding, er
 
 // Effect says whether something was done at GitHub already, and the id that GitHub gave it.
 func (s *Store) Effect(ctx context.Context, key string) (id int64, done bool, err error) {
-	err = s.db.QueryRowContext(ctx, `select github_id from effects where key = ?`, key).Scan(&id)
+	err = s.row(ctx, `select github_id from effects where key = ?`, key).Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, false, nil
 	}
@@ -137,7 +137,7 @@ func (s *Store) Effect(ctx context.Context, key string) (id int64, done bool, er
 
 // AddEffect records that something was done.
 func (s *Store) AddEffect(ctx context.Context, key string, id int64, now time.Time) error {
-	if _, err := s.db.ExecContext(ctx, `insert into effects (key, github_id, at) values (?, ?, ?) on conflict (key) do nothing`, key, id, millis(now)); err != nil {
+	if _, err := s.exec(ctx, `insert into effects (key, github_id, at) values (?, ?, ?) on conflict (key) do nothing`, key, id, millis(now)); err != nil {
 		return fmt.Errorf("effect %s: %w", key, err)
 	}
 	return nil

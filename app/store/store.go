@@ -1,8 +1,8 @@
 // Package store is the bot's database: deliveries, missions, runs, promotions, findings and effects at GitHub.
 //
-// What stands here is the truth of the bot; everything else (processes, comments, branches) is compared with it. It is
-// one SQLite file, written durably before anything is answered or begun. The package must not call GitHub, must not
-// decide anything, and never holds a credential.
+// What stands here is the truth of the bot; everything else (jobs in the queue, processes, comments, branches) is compared
+// with it. It is a SQLite file or a PostgreSQL database, with the same queries, written durably before anything is answered
+// or begun. The package must not call GitHub, must not decide anything, and never holds a credential.
 package store
 
 import (
@@ -11,13 +11,7 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
-	"net/url"
-	"path"
-	"strconv"
-	"strings"
 	"time"
-
-	_ "modernc.org/sqlite" // the driver "sqlite"
 )
 
 //go:embed migrations/*.sql
@@ -25,81 +19,132 @@ var migrations embed.FS
 
 // Store is an open database.
 type Store struct {
-	db *sql.DB
+	conn
+	pool    *sql.DB
+	enqueue func(ctx context.Context, tx *sql.Tx, tick Tick) error
 }
 
-// Open opens the database file, makes it where it is missing, and brings it to the newest schema.
-// It refuses a file that a newer program has written.
-func Open(ctx context.Context, file string) (*Store, error) {
-	// FULL: a delivery that was answered must survive a power cut. One connection: SQLite has one writer anyway, and
-	// waiting in Go is fair where waiting on its lock is not.
-	values := url.Values{"_pragma": {"journal_mode(WAL)", "synchronous(FULL)", "busy_timeout(10000)", "foreign_keys(ON)"}, "_txlock": {"immediate"}}
-	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: file}).EscapedPath()+"?"+values.Encode())
+// Tick is something that is due: a mission or a delivery, by id.
+type Tick struct {
+	Mission  string
+	Delivery string
+	At       time.Time
+}
+
+// Open opens a database, makes its tables where they are missing, and brings it to the newest schema. The address is
+// postgres://… or the path of a SQLite file, which is made where it is missing and copied before its schema changes.
+// A database that a newer program has written is refused.
+func Open(ctx context.Context, address string) (*Store, error) {
+	pool, d, err := connect(address)
 	if err != nil {
-		return nil, fmt.Errorf("database %s: %w", file, err)
+		return nil, fmt.Errorf("database: %w", err)
 	}
-	db.SetMaxOpenConns(1)
-	s := &Store{db: db}
-	if err := s.migrate(ctx); err != nil {
-		db.Close()
-		return nil, fmt.Errorf("database %s: %w", file, err)
+	s := &Store{conn: conn{dialect: d, db: pool}, pool: pool}
+	if err := s.migrate(ctx, address); err != nil {
+		pool.Close()
+		if d.driver == sqlite.driver {
+			return nil, fmt.Errorf("database %s: %w", address, err)
+		}
+		return nil, fmt.Errorf("database: %w", err) // its address may hold a password
 	}
 	return s, nil
 }
 
+// Enqueue has a function told of everything that becomes due, in the transaction that makes it so. It is set once, before
+// the store is used by several.
+func (s *Store) Enqueue(f func(ctx context.Context, tx *sql.Tx, tick Tick) error) { s.enqueue = f }
+
+// Pool is the database for a library that brings its own tables and works in our transactions.
+func (s *Store) Pool() *sql.DB { return s.pool }
+
+// Postgres says which of the two databases it is.
+func (s *Store) Postgres() bool { return s.driver == pg.driver }
+
 // Close closes the database.
-func (s *Store) Close() error { return s.db.Close() }
+func (s *Store) Close() error { return s.pool.Close() }
 
 // Ping says whether the database can be read.
 func (s *Store) Ping(ctx context.Context) error {
 	var one int
-	return s.db.QueryRowContext(ctx, "select 1").Scan(&one)
+	return s.row(ctx, "select 1").Scan(&one)
 }
 
-func (s *Store) migrate(ctx context.Context) error {
+func (s *Store) migrate(ctx context.Context, address string) error {
 	files, err := fs.Glob(migrations, "migrations/*.sql")
 	if err != nil {
 		return err
 	}
-	var at int
-	if err := s.db.QueryRowContext(ctx, "pragma user_version").Scan(&at); err != nil {
-		return fmt.Errorf("schema version: %w", err)
+	if _, err := s.exec(ctx, "create table if not exists schema_version (version "+s.types.Replace("INT64")+" not null)"); err != nil {
+		// PostgreSQL may refuse one of two that make a table at the same moment, although both say "if not exists".
+		if taken, _ := isTaken(err); !taken {
+			return fmt.Errorf("schema version: %w", err)
+		}
+	}
+	at, err := s.schemaVersion(ctx, s.conn)
+	if err != nil {
+		return err
 	}
 	if at > len(files) {
 		return fmt.Errorf("schema version %d is newer than this program, which knows %d: use the newer program", at, len(files))
 	}
-	for _, file := range files[at:] {
-		version, err := strconv.Atoi(strings.SplitN(path.Base(file), "_", 2)[0])
-		if err != nil {
-			return fmt.Errorf("migration %s: %w", file, err)
-		}
-		text, err := migrations.ReadFile(file)
-		if err != nil {
+	if at < len(files) {
+		if err := backup(ctx, s.conn, address, at); err != nil {
 			return err
-		}
-		if err := s.inTx(ctx, func(tx *sql.Tx) error {
-			if _, err := tx.ExecContext(ctx, string(text)); err != nil {
-				return err
-			}
-			_, err := tx.ExecContext(ctx, "pragma user_version = "+strconv.Itoa(version))
-			return err
-		}); err != nil {
-			return fmt.Errorf("migration %s: %w", file, err)
 		}
 	}
-	return nil
+	return s.inTx(ctx, func(tx conn, _ *sql.Tx) error {
+		if s.Postgres() { // several bots may start at once
+			if _, err := tx.exec(ctx, "select pg_advisory_xact_lock(7305)"); err != nil {
+				return err
+			}
+		}
+		if at, err = s.schemaVersion(ctx, tx); err != nil {
+			return err
+		}
+		for i, file := range files[min(at, len(files)):] {
+			text, err := migrations.ReadFile(file)
+			if err != nil {
+				return err
+			}
+			if _, err := tx.exec(ctx, s.types.Replace(string(text))); err != nil {
+				return fmt.Errorf("migration %s: %w", file, err)
+			}
+			if _, err := tx.exec(ctx, "insert into schema_version (version) values (?)", at+i+1); err != nil {
+				return fmt.Errorf("migration %s: %w", file, err)
+			}
+		}
+		return nil
+	})
 }
 
-func (s *Store) inTx(ctx context.Context, f func(*sql.Tx) error) error {
-	tx, err := s.db.BeginTx(ctx, nil)
+func (s *Store) schemaVersion(ctx context.Context, c conn) (version int, err error) {
+	err = c.row(ctx, "select coalesce(max(version), 0) from schema_version").Scan(&version)
+	if err != nil {
+		return 0, fmt.Errorf("schema version: %w", err)
+	}
+	return version, nil
+}
+
+func (s *Store) inTx(ctx context.Context, f func(conn, *sql.Tx) error) error {
+	tx, err := s.pool.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
 	defer tx.Rollback() // after Commit it does nothing
-	if err := f(tx); err != nil {
+	if err := f(conn{dialect: s.dialect, db: tx}, tx); err != nil {
 		return err
 	}
 	return tx.Commit()
+}
+
+// due does something and tells the queue of it, both or neither.
+func (s *Store) due(ctx context.Context, tick Tick, f func(conn) error) error {
+	return s.inTx(ctx, func(c conn, tx *sql.Tx) error {
+		if err := f(c); err != nil || s.enqueue == nil {
+			return err
+		}
+		return s.enqueue(ctx, tx, tick)
+	})
 }
 
 func millis(t time.Time) int64 {

@@ -2,29 +2,50 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sandpiper-bot/sandpiper/fixtures/postgres"
 	"github.com/sandpiper-bot/sandpiper/sandbox"
 	"github.com/sandpiper-bot/sandpiper/webhooks"
 )
 
 var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
-func open(t *testing.T) *Store {
+var server postgres.Server
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	server.Stop()
+	os.Exit(code)
+}
+
+// onBoth runs a test on each of the two databases: it is one contract.
+func onBoth(t *testing.T, test func(t *testing.T, s *Store)) {
 	t.Helper()
-	s, err := Open(t.Context(), filepath.Join(t.TempDir(), "a file?name#1.db"))
-	if err != nil {
-		t.Fatal(err)
+	t.Parallel()
+	for name, address := range map[string]func(*testing.T) string{
+		"sqlite":   func(t *testing.T) string { return filepath.Join(t.TempDir(), "a file?name#1.db") },
+		"postgres": server.Database,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, err := Open(t.Context(), address(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { s.Close() })
+			test(t, s)
+		})
 	}
-	t.Cleanup(func() { s.Close() })
-	return s
 }
 
 func mission(id, trigger string) *Mission {
@@ -35,9 +56,9 @@ func mission(id, trigger string) *Mission {
 	}
 }
 
-func TestDeliveryIsStoredOnce(t *testing.T) {
-	t.Parallel()
-	s := open(t)
+func TestDeliveryIsStoredOnce(t *testing.T) { onBoth(t, testDeliveryIsStoredOnce) }
+
+func testDeliveryIsStoredOnce(t *testing.T, s *Store) {
 	d := webhooks.Delivery{ID: "72d3162e-cc78-11e3-81ab-4c9367dc0958", Event: "issues", Action: "labeled", InstallationID: 1, RepositoryID: 42, ReceivedAt: noon, Body: []byte(`{"a":"é"}`)}
 	var wg sync.WaitGroup
 	fresh := make(chan bool, 20)
@@ -61,18 +82,24 @@ func TestDeliveryIsStoredOnce(t *testing.T) {
 	if diff := cmp.Diff(1, n); diff != "" {
 		t.Errorf("fresh deliveries (-want +got):\n%s", diff)
 	}
-	got, err := s.DueDeliveries(t.Context(), noon, 10)
+	got, err := s.ClaimDeliveries(t.Context(), noon, 10, noon.Add(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]Delivery{{Delivery: d}}, got); diff != "" {
 		t.Errorf("due (-want +got):\n%s", diff)
 	}
+	if again, err := s.ClaimDeliveries(t.Context(), noon, 10, noon.Add(time.Minute)); len(again) != 0 || err != nil {
+		t.Errorf("claimed twice: %v, %v", again, err)
+	}
+	if known, err := s.Known(t.Context(), []string{d.ID, "another"}); err != nil || !known[d.ID] || known["another"] {
+		t.Errorf("known %v, %v", known, err)
+	}
 }
 
-func TestDeliveryLife(t *testing.T) {
-	t.Parallel()
-	s := open(t)
+func TestDeliveryLife(t *testing.T) { onBoth(t, testDeliveryLife) }
+
+func testDeliveryLife(t *testing.T, s *Store) {
 	for i, id := range []string{"a", "b"} {
 		if _, err := s.Put(t.Context(), webhooks.Delivery{ID: id, ReceivedAt: noon.Add(time.Duration(i) * time.Second), Body: []byte("{}")}); err != nil {
 			t.Fatal(err)
@@ -83,7 +110,7 @@ func TestDeliveryLife(t *testing.T) {
 		t.Fatal(err)
 	}
 	ids := func(now time.Time) (ids []string) {
-		due, err := s.DueDeliveries(t.Context(), now, 10)
+		due, err := s.ClaimDeliveries(t.Context(), now, 10, now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +128,7 @@ func TestDeliveryLife(t *testing.T) {
 	if err := s.Handled(t.Context(), "b", "mission m-1 begun", later); err != nil {
 		t.Fatal(err)
 	}
-	next, err := s.NextDue(t.Context())
+	next, err := s.NextDelivery(t.Context())
 	if err != nil || !next.Equal(later) {
 		t.Errorf("next due %v, %v; want %v", next, err, later)
 	}
@@ -110,9 +137,9 @@ func TestDeliveryLife(t *testing.T) {
 	}
 }
 
-func TestOneOpenMissionForAnIssue(t *testing.T) {
-	t.Parallel()
-	s := open(t)
+func TestOneOpenMissionForAnIssue(t *testing.T) { onBoth(t, testOneOpenMissionForAnIssue) }
+
+func testOneOpenMissionForAnIssue(t *testing.T, s *Store) {
 	first := mission("m-1", "delivery:a")
 	if err := s.Begin(t.Context(), first); err != nil {
 		t.Fatal(err)
@@ -136,9 +163,9 @@ func TestOneOpenMissionForAnIssue(t *testing.T) {
 	}
 }
 
-func TestMissionRoundTrip(t *testing.T) {
-	t.Parallel()
-	s := open(t)
+func TestMissionRoundTrip(t *testing.T) { onBoth(t, testMissionRoundTrip) }
+
+func testMissionRoundTrip(t *testing.T, s *Store) {
 	want := mission("m-1", "comment:9:1")
 	want.Want, want.NextHead = "", ""
 	if err := s.Begin(t.Context(), want); err != nil {
@@ -163,9 +190,9 @@ func TestMissionRoundTrip(t *testing.T) {
 }
 
 // A tick that saves while a person asks for something must not write over the wish.
-func TestSaveKeepsWishes(t *testing.T) {
-	t.Parallel()
-	s := open(t)
+func TestSaveKeepsWishes(t *testing.T) { onBoth(t, testSaveKeepsWishes) }
+
+func testSaveKeepsWishes(t *testing.T, s *Store) {
 	m := mission("m-1", "delivery:a")
 	if err := s.Begin(t.Context(), m); err != nil {
 		t.Fatal(err)
@@ -195,9 +222,10 @@ func TestSaveKeepsWishes(t *testing.T) {
 	}
 }
 
-func TestRunsPromotionsFindingsEffects(t *testing.T) {
-	t.Parallel()
-	s, ctx := open(t), t.Context()
+func TestRunsPromotionsFindingsEffects(t *testing.T) { onBoth(t, testRunsPromotionsFindingsEffects) }
+
+func testRunsPromotionsFindingsEffects(t *testing.T, s *Store) {
+	ctx := t.Context()
 	if err := s.Begin(ctx, mission("m-1", "delivery:a")); err != nil {
 		t.Fatal(err)
 	}
@@ -248,11 +276,90 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.inTx(t.Context(), func(tx *sql.Tx) error { _, err := tx.Exec("pragma user_version = 999"); return err }); err != nil {
+	if _, err := s.exec(t.Context(), "insert into schema_version (version) values (999)"); err != nil {
 		t.Fatal(err)
 	}
 	s.Close()
 	if _, err := Open(t.Context(), file); err == nil {
 		t.Error("a database of a newer program was opened")
 	}
+}
+
+func TestLeases(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		if err := s.Begin(t.Context(), mission("m-1", "delivery:a")); err != nil {
+			t.Fatal(err)
+		}
+		var won atomic.Int32
+		var wg sync.WaitGroup
+		for i := range 8 {
+			wg.Go(func() {
+				_, err := s.Lease(context.Background(), "m-1", fmt.Sprintf("h/%d", i), noon, noon.Add(time.Minute))
+				if err == nil {
+					won.Add(1)
+				} else if !errors.Is(err, ErrLeased) {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if won.Load() != 1 {
+			t.Fatalf("%d workers have the mission, want 1", won.Load())
+		}
+		if _, err := s.Lease(t.Context(), "m-1", "other/1", noon.Add(2*time.Minute), noon.Add(3*time.Minute)); err != nil {
+			t.Errorf("a lease that ran out: %v", err)
+		}
+		if found, err := s.Overdue(t.Context(), noon, noon.Add(2*time.Minute)); err != nil || len(found) != 0 {
+			t.Errorf("overdue although leased: %v, %v", found, err)
+		}
+		if err := s.UnleaseHost(t.Context(), "other"); err != nil {
+			t.Fatal(err)
+		}
+		if found, err := s.Overdue(t.Context(), noon, noon.Add(2*time.Minute)); err != nil || len(found) != 1 {
+			t.Errorf("overdue: %v, %v; want one", found, err)
+		}
+	})
+}
+
+func TestAdmitIsOneAtATime(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		for i := range 6 {
+			m := mission(fmt.Sprintf("m-%d", i), fmt.Sprintf("delivery:%d", i))
+			m.Number = i
+			if err := s.Begin(t.Context(), m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var in atomic.Int32
+		var wg sync.WaitGroup
+		for i := range 6 {
+			wg.Go(func() {
+				ok, err := s.Admit(context.Background(), fmt.Sprintf("m-%d", i), "h", func(all []Place) bool {
+					taken := 0
+					for _, p := range all {
+						if p.Host != "" {
+							taken++
+						}
+					}
+					return taken < 2
+				})
+				if err != nil {
+					t.Error(err)
+				}
+				if ok {
+					in.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		if in.Load() != 2 {
+			t.Errorf("%d admitted, want 2", in.Load())
+		}
+		if err := s.Beat(t.Context(), "h", "here", noon); err != nil {
+			t.Fatal(err)
+		}
+		if found, err := s.Stranded(t.Context(), noon.Add(time.Second)); err != nil || len(found) != 2 {
+			t.Errorf("stranded: %d, %v; want 2", len(found), err)
+		}
+	})
 }

@@ -1,0 +1,117 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+	_ "modernc.org/sqlite"             // the driver "sqlite"
+)
+
+// dialect is where the two databases differ. Everything else is one text for both.
+type dialect struct {
+	driver string
+	types  *strings.Replacer // of the migrations
+	rebind func(query string) string
+}
+
+var sqlite = dialect{
+	driver: "sqlite",
+	types:  strings.NewReplacer("INT64", "integer", "BLOB", "blob", "SERIAL", "integer primary key", "STRICT", "strict"),
+	rebind: func(query string) string { return query },
+}
+
+var pg = dialect{
+	driver: "pgx",
+	types:  strings.NewReplacer("INT64", "bigint", "BLOB", "bytea", "SERIAL", "bigint generated always as identity primary key", " STRICT", ""),
+	rebind: numbered,
+}
+
+// numbered turns each ? into $1, $2, … There is none in a text of ours.
+func numbered(query string) string {
+	var b strings.Builder
+	n := 0
+	for _, c := range query {
+		if c != '?' {
+			b.WriteRune(c)
+			continue
+		}
+		n++
+		b.WriteString("$" + strconv.Itoa(n))
+	}
+	return b.String()
+}
+
+// connect opens an address: postgres://… or the path of a SQLite file.
+func connect(address string) (*sql.DB, dialect, error) {
+	if IsPostgres(address) {
+		db, err := sql.Open(pg.driver, address)
+		if err == nil {
+			db.SetMaxOpenConns(20)
+		}
+		return db, pg, err
+	}
+	// FULL: a delivery that was answered must survive a power cut. One connection: SQLite has one writer anyway, and
+	// waiting in Go is fair where waiting on its lock is not.
+	values := url.Values{"_pragma": {"journal_mode(WAL)", "synchronous(FULL)", "busy_timeout(10000)", "foreign_keys(ON)"}, "_txlock": {"immediate"}}
+	db, err := sql.Open(sqlite.driver, "file:"+(&url.URL{Path: address}).EscapedPath()+"?"+values.Encode())
+	if err == nil {
+		db.SetMaxOpenConns(1)
+	}
+	return db, sqlite, err
+}
+
+// IsPostgres says whether an address is that of a PostgreSQL database.
+func IsPostgres(address string) bool {
+	return strings.HasPrefix(address, "postgres://") || strings.HasPrefix(address, "postgresql://")
+}
+
+// conn is a *sql.DB or a *sql.Tx that takes queries with ? on both databases.
+type conn struct {
+	dialect
+	db interface {
+		ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+		QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+		QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+	}
+}
+
+func (c conn) exec(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	return c.db.ExecContext(ctx, c.rebind(query), args...)
+}
+
+func (c conn) query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	return c.db.QueryContext(ctx, c.rebind(query), args...)
+}
+
+func (c conn) row(ctx context.Context, query string, args ...any) *sql.Row {
+	return c.db.QueryRowContext(ctx, c.rebind(query), args...)
+}
+
+// isTaken says whether an insert failed because a unique key is taken, and whether it is the primary one.
+func isTaken(err error) (taken, primary bool) {
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) { // unique_violation: https://www.postgresql.org/docs/current/errcodes-appendix.html
+		return refused.Code == "23505", refused.Code == "23505" && strings.HasSuffix(refused.ConstraintName, "_pkey")
+	}
+	taken = err != nil && strings.Contains(err.Error(), "UNIQUE constraint failed")
+	return taken, taken && strings.Contains(err.Error(), "missions.id")
+}
+
+// backup keeps a copy of a SQLite file before its schema changes.
+func backup(ctx context.Context, c conn, file string, version int) error {
+	if c.driver != sqlite.driver || version == 0 {
+		return nil
+	}
+	copied := fmt.Sprintf("%s.before-schema-%d", file, version+1)
+	if _, err := c.exec(ctx, "vacuum into ?", copied); err != nil && !strings.Contains(err.Error(), "already exists") {
+		return fmt.Errorf("backup %s: %w", copied, err)
+	}
+	return nil
+}
