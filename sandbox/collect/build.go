@@ -20,17 +20,21 @@ const maxPath = unix.PathMax - 1
 // holdToCaps takes out what is too large for the result, and refuses what a snapshot of everything would lose.
 func (c *collector) holdToCaps() error {
 	var total int64
+	largest := c.Caps.File
+	if c.Everything {
+		largest = c.Caps.Kept
+	}
 	kept := c.changes[:0]
 	for _, ch := range c.changes {
 		reason := ""
 		switch {
-		case ch.mode != modeLink && ch.size > c.Caps.File:
+		case ch.mode != modeLink && ch.size > largest:
 			reason = fmt.Sprintf("%s (%d bytes)", ch.path, ch.size)
 		case len(ch.as) > maxPath && !c.Everything:
 			reason = fmt.Sprintf("%.200s... (a path of %d bytes)", ch.path, len(ch.path))
 		}
 		if reason != "" && c.Everything {
-			return fmt.Errorf("%s: %w of %d bytes; remove it in the sandbox, or keep the sandbox", printable(reason), errTooMuch, c.Caps.File)
+			return fmt.Errorf("%s: %w of %d bytes; remove it in the sandbox, or keep the sandbox", printable(reason), errTooMuch, largest)
 		}
 		if reason != "" {
 			c.notes.add("collect.limit", "medium", reason)

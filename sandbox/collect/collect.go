@@ -27,8 +27,9 @@ import (
 
 // Caps of what is recorded. Zero means the default.
 type Caps struct {
-	File    int64 // bytes of one file: 100 MiB, the largest that GitHub takes
-	Total   int64 // bytes of all changed files: 2 GiB
+	File    int64 // bytes of one file in a result: 100 MiB, the largest that GitHub takes
+	Kept    int64 // bytes of one file in a snapshot of everything: 1 GiB
+	Total   int64 // bytes of all changed files: 4 GiB
 	Ignored int64 // bytes of ignored files in a snapshot of everything: 256 MiB; further ones are told, and not kept
 	Entries int   // names in the workspace: 2,000,000
 }
@@ -40,7 +41,8 @@ func (c Caps) withDefaults() Caps {
 		}
 	}
 	set(&c.File, 100<<20)
-	set(&c.Total, 2<<30)
+	set(&c.Kept, 1<<30)
+	set(&c.Total, 4<<30)
 	set(&c.Ignored, 256<<20)
 	if c.Entries == 0 {
 		c.Entries = 2_000_000

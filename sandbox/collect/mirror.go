@@ -87,7 +87,7 @@ func (c *collector) dropIgnored(ctx context.Context) error {
 	var ask bytes.Buffer
 	for _, ch := range c.changes {
 		if !ch.tracked && !ch.gitDir && len(ch.path) < maxPath-256 {
-			ask.WriteString("./" + ch.path + "\x00") // a path that begins with a colon would be taken for a pathspec with magic
+			ask.WriteString(ch.asked() + "\x00")
 		}
 	}
 	if ask.Len() == 0 {
@@ -109,10 +109,19 @@ func (c *collector) dropIgnored(ctx context.Context) error {
 	}
 	ignored := map[string]bool{}
 	for p := range strings.SplitSeq(string(out), "\x00") {
-		ignored[strings.TrimPrefix(p, "./")] = true
+		ignored[p] = true
 	}
 	c.leaveOut(ignored)
 	return nil
+}
+
+// asked is the path that git check-ignore is asked for: with a dot in front, as one that begins with a colon would be taken for a
+// pathspec with magic, and without names that git does not take (those of a nested repository in an ignored directory).
+func (ch change) asked() string {
+	if hasForbidden(ch.path) {
+		return "./" + escapePath(ch.path)
+	}
+	return "./" + ch.path
 }
 
 func (c *collector) leaveOut(ignored map[string]bool) {
@@ -120,11 +129,11 @@ func (c *collector) leaveOut(ignored map[string]bool) {
 	var count int
 	kept := c.changes[:0]
 	for _, ch := range c.changes {
-		if ch.tracked || ch.gitDir || !ignored[ch.path] {
+		if ch.tracked || ch.gitDir || !ignored[ch.asked()] {
 			kept = append(kept, ch)
 			continue
 		}
-		if c.Everything && ch.size <= c.Caps.File && size+ch.size <= c.Caps.Ignored {
+		if c.Everything && ch.size <= c.Caps.Kept && size+ch.size <= c.Caps.Ignored {
 			size += ch.size
 			kept = append(kept, ch)
 			continue

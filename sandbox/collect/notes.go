@@ -2,6 +2,8 @@ package collect
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -38,9 +40,9 @@ func (n *notes) finding(kind, severity, evidence string) sandbox.Finding {
 
 func (n *notes) list() []sandbox.Finding {
 	list := n.found
-	for kind, count := range n.counts {
-		if count > perKind {
-			list = append(list, n.finding(kind, "medium", fmt.Sprintf("and %d more", count-perKind)))
+	for _, kind := range slices.Sorted(maps.Keys(n.counts)) {
+		if more := n.counts[kind] - perKind; more > 0 {
+			list = append(list, n.finding(kind, "medium", fmt.Sprintf("and %d more", more)))
 		}
 	}
 	return list

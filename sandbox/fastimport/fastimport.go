@@ -48,9 +48,10 @@ func Run(ctx context.Context, run Runner, c Commit, fill func(*Stream) error) (s
 		pw.Close()
 		written <- err
 	}()
-	call := git.Call{Args: []string{"fast-import", "--quiet", "--done", "--date-format=raw"}, Stdin: pr}
+	call := git.Call{Args: []string{"fast-import", "--quiet", "--done", "--date-format=raw"}, Stdin: pr,
+		Config: []string{"core.bigFileThreshold=16m"}} // larger ones are streamed, instead of held in memory up to 512 MiB each
 	if c.Volatile {
-		call.Config = []string{"core.fsync=none"}
+		call.Config = append(call.Config, "core.fsync=none")
 	}
 	out, err := run(ctx, call)
 	pr.CloseWithError(io.ErrClosedPipe) // unblocks the writer when git ended early

@@ -83,7 +83,7 @@ func TestReap(t *testing.T) {
 		f.create(t, id)
 	}
 	f.Sh(t, "r-old-1", "echo work >work")
-	f.Sh(t, "r-huge-1", "truncate -s 1G huge")
+	f.Sh(t, "r-huge-1", "truncate -s 3G huge")
 	if err := f.Manager.Keep(t.Context(), "r-kept-1", time.Now().Add(10*time.Hour), "still looking"); err != nil {
 		t.Fatal(err)
 	}

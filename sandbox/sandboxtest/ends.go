@@ -91,7 +91,8 @@ func testDiscardRecords(t *testing.T, f Fixture) {
 	f.Sh(t, id, `
 		echo committed >c; git add c; git commit -qm 'work in a commit'; git rm -q c; git commit -qm 'and out again'
 		echo stashed >>a.txt; git stash -q
-		echo untracked >u; echo ignored >i.log; mkdir cache; echo cached >cache/c; chmod 600 i.log; rm dir/b.txt`)
+		git init -q cache; git -C cache config x.y z; git init -q nested; echo n >nested/n; echo '*.o' >nested/.gitignore
+		head -c 150000000 /dev/zero >large; echo untracked >u; echo ignored >i.log; mkdir -p cache; echo cached >cache/c; chmod 600 i.log; rm dir/b.txt`)
 	d, err := f.Manager.Discard(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
@@ -100,10 +101,14 @@ func testDiscardRecords(t *testing.T, f Fixture) {
 	if diff := cmp.Diff([]string{ref, filepath.Join(f.StateDir, "archive", string(id))}, d.Kept); diff != "" {
 		t.Errorf("kept (-want +got):\n%s", diff)
 	}
-	for name, want := range map[string]string{"u": "untracked", "i.log": "ignored", "cache/c": "cached"} {
+	for name, want := range map[string]string{"u": "untracked", "i.log": "ignored", "cache/c": "cached",
+		"cache/%.git/HEAD": "ref: refs/heads/master", "nested/%.git/HEAD": "ref: refs/heads/master", "nested/n": "n"} {
 		if got := f.Store(t, "show", ref+":"+name); got != want {
 			t.Errorf("%s in what was recorded is %q, want %q", name, got, want)
 		}
+	}
+	if got := f.Store(t, "cat-file", "-s", ref+":large"); got != "150000000" {
+		t.Errorf("the large file has %s bytes in what was recorded", got)
 	}
 	names := f.Store(t, "ls-tree", "-r", "--name-only", ref)
 	if strings.Contains(names, "dir/b.txt") || !strings.Contains(names, "%.git/refs/stash") || !strings.Contains(names, "%.git/logs/HEAD") {
