@@ -22,7 +22,10 @@ func bwrapArgs(s Spec, l Limits, uid int, staged []Mount, w without) (args []str
 
 	add("--unshare-user")
 	if !w.namespaces {
-		add("--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup", "--hostname", hostname)
+		add("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup", "--hostname", hostname)
+		if s.Listen == nil { // else the thread that starts bubblewrap is in one already
+			add("--unshare-net")
+		}
 	}
 	if !w.userns {
 		add("--disable-userns")
@@ -95,14 +98,14 @@ func (s Spec) mounts() []Mount {
 	var out []Mount
 	for _, path := range s.System {
 		if real, err := realSystemPath(path); err == nil { // see check
-			out = append(out, Mount{real, path, false})
+			out = append(out, Mount{Host: real, Inside: path})
 		}
 	}
 	if s.Home != "" {
-		out = append(out, Mount{s.Home, HomeDir, true})
+		out = append(out, Mount{Host: s.Home, Inside: HomeDir, Writable: true})
 	}
 	if s.Workspace != "" {
-		out = append(out, Mount{s.Workspace, WorkspaceDir, true})
+		out = append(out, Mount{Host: s.Workspace, Inside: WorkspaceDir, Writable: true})
 	}
 	return append(out, s.Mounts...)
 }
@@ -111,9 +114,6 @@ func (s Spec) mounts() []Mount {
 func (s Spec) check() error {
 	if len(s.Argv) == 0 || s.Argv[0] == "" {
 		return errors.New("no command")
-	}
-	if s.Listen != nil {
-		return errors.New("listen: not supported yet: nothing inside can reach a network")
 	}
 	if strings.Trim(s.Name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") != "" {
 		return fmt.Errorf("name %q: only letters, digits and ._- can be part of it", s.Name)
@@ -126,6 +126,9 @@ func (s Spec) check() error {
 	for _, m := range s.mounts() {
 		if !path.IsAbs(m.Host) || !path.IsAbs(m.Inside) || path.Clean(m.Inside) == "/" {
 			return fmt.Errorf("mount %s at %s: both have to be absolute paths, and the root is not one", m.Host, m.Inside)
+		}
+		if err := m.Overlay.check(m.Host); err != nil {
+			return err
 		}
 	}
 	words := slices.Concat(s.Argv, s.Env, []string{s.Dir, s.Hostname})

@@ -33,6 +33,15 @@ type Mount struct {
 	Host     string
 	Inside   string // an absolute path; its parents are made
 	Writable bool
+	// Overlay makes Host the upper layer of an overlay file system, which is what is visible: what is written
+	// lands in Host, and all else is seen through from below. The mount is of the tree alone and ends with it.
+	Overlay *Overlay
+}
+
+// Overlay is what lies below the upper layer of an overlay file system.
+type Overlay struct {
+	Lower []string // directories, the highest first; nothing in them may change while they are in use
+	Work  string   // an empty directory on the file system of the upper layer, which must not be an overlay itself
 }
 
 // Limits of one command. Zero is the default.
@@ -87,13 +96,14 @@ type Spec struct {
 
 	Hostname string // default "sandbox"
 	Limits   Limits
-	// Used is what the writable directories held when they were made (see Measure): growth counts from there. Zero:
+	// Used is what the writable directories held when they were made (see Measure): growth counts from there. Nil:
 	// from the start of the command.
-	Used Usage
+	Used *Usage
 	// UID that the tree runs as when the launcher is root; 0 is DefaultUID. An ordinary user runs it as itself.
 	UID int
-	// Listen will be called with a listener in the network namespace of the tree, so that a proxy outside can serve it.
-	// Nothing opens one yet: a Spec that asks for it is refused.
+	// Listen, if it is set, is called once, in a goroutine of its own, with a listener at 127.0.0.1:3128 in the network namespace
+	// of the tree: what it serves is all that the tree can reach. The listener is closed when the tree is dead, and Run returns
+	// after Listen has.
 	Listen func(net.Listener)
 }
 

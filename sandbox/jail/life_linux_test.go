@@ -188,9 +188,9 @@ func TestRefused(t *testing.T) {
 		"a NUL":               {Argv: []string{"a\x00b"}},
 		"a name with a slash": {Argv: ok, Name: "../x"},
 		"no NAME=value":       {Argv: ok, Env: []string{"secret-word"}},
-		"a relative mount":    {Argv: ok, Mounts: []Mount{{"a", "/a", false}}},
-		"a mount as root":     {Argv: ok, Mounts: []Mount{{"/usr", "/", false}}},
-		"a missing mount":     {Argv: ok, Mounts: []Mount{{"/nosuch", "/a", false}}},
+		"a relative mount":    {Argv: ok, Mounts: []Mount{{Host: "a", Inside: "/a"}}},
+		"a mount as root":     {Argv: ok, Mounts: []Mount{{Host: "/usr", Inside: "/"}}},
+		"a missing mount":     {Argv: ok, Mounts: []Mount{{Host: "/nosuch", Inside: "/a"}}},
 		"secrets":             {Argv: ok, System: []string{"/etc"}},
 	} {
 		_, err := Run(t.Context(), s, Stdio{})
@@ -217,7 +217,7 @@ func TestMounts(t *testing.T) {
 	if err := os.WriteFile(file, []byte("text"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	s := Spec{Workspace: ws, Home: home, Dir: "/workspace/..", Mounts: []Mount{{extra, "/run/x/y", false}, {file, "/workspace/.git", false}}}
+	s := Spec{Workspace: ws, Home: home, Dir: "/workspace/..", Mounts: []Mount{{Host: extra, Inside: "/run/x/y"}, {Host: file, Inside: "/workspace/.git"}}}
 	o := try(t, without{}, s, `pwd; cat /run/x/y/file .git /workspace/.git; echo a >/run/x/y/file; echo b >/workspace/.git; rm -f /workspace/.git
 mv /workspace/.git /workspace/other; echo w >/workspace/w; echo h >$HOME/h; ls /home`)
 	if diff := cmp.Diff("text", string(must(os.ReadFile(file)))); diff != "" {

@@ -84,7 +84,7 @@ func TestDiskCountsFromWhenItWasMade(t *testing.T) {
 		t.Fatal(err)
 	}
 	used.Files++ // so that it is not zero
-	s := Spec{Workspace: dir, Used: used, Limits: Limits{Disk: 12 * mib}}
+	s := Spec{Workspace: dir, Used: &used, Limits: Limits{Disk: 12 * mib}}
 	if o := try(t, without{}, s, `for i in 1 2 3; do head -c 4M /dev/zero >f$i && sync f$i; sleep 0.2; done; sleep 0.5`); o.Reason != TooMuchDisk {
 		t.Fatalf("the first command ended with %s", o.Reason)
 	}

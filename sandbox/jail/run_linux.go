@@ -80,9 +80,12 @@ func (r *runner) supervise(s Spec, t *tree, streams *streams, w without) (Result
 		}
 		err = setLimits(r.limits, uid, g.memory != "", t.monitor.Pid, t.init)
 	}
-	var watching sync.WaitGroup
+	var watching, serving sync.WaitGroup
 	finished := make(chan struct{})
 	if err == nil {
+		if t.serve != nil {
+			serving.Go(func() { s.Listen(t.serve) })
+		}
 		if !w.watch {
 			watch := newWatch(s, r.limits, g.memory != "", t.init)
 			watching.Go(func() { watch.loop(finished, r.end) })
@@ -95,6 +98,10 @@ func (r *runner) supervise(s Spec, t *tree, streams *streams, w without) (Result
 	gone := t.gone()
 	close(finished)
 	watching.Wait()
+	if t.serve != nil {
+		_ = t.serve.Close()
+	}
+	serving.Wait()
 	code := t.exitCode()
 	_ = t.statusF.Close()
 	message := streams.finish(code != nil)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,6 +27,7 @@ type tree struct {
 	hold    *os.File // bubblewrap reads from it before it goes on
 	status  *json.Decoder
 	statusF *os.File
+	serve   net.Listener  // in the network namespace of the tree; nil: nothing is served there
 	ended   chan struct{} // closed when the monitor was waited for
 }
 
@@ -85,6 +87,11 @@ func start(s Spec, l Limits, uid int, stdio [3]*os.File, w without) (*tree, erro
 		if err != nil {
 			return nil, err
 		}
+		if s.Listen != nil {
+			if t.serve, err = ownNetwork(); err != nil {
+				return nil, err
+			}
+		}
 		args, contents, err := bwrapArgs(s, l, uid, staged, w)
 		if err != nil {
 			return nil, err
@@ -102,9 +109,19 @@ func start(s Spec, l Limits, uid int, stdio [3]*os.File, w without) (*tree, erro
 		}
 		argv := append([]string{"bwrap", "--args", strconv.Itoa(len(inherit)), "--"}, s.Argv...)
 		inherit = append(inherit, f)
+		if over := overlays(s.mounts()); len(over) > 0 && os.Geteuid() != 0 {
+			list, err := files.memory("overlays", overlayList(over))
+			if err != nil {
+				return nil, err
+			}
+			return executeOver(bwrap, argv, append(inherit, list), w)
+		}
 		return execute(bwrap, argv, inherit, uid, w)
 	})
 	if err := <-begun; err != nil {
+		if t.serve != nil {
+			_ = t.serve.Close()
+		}
 		return nil, err
 	}
 	files.keep(statusR, holdW)
@@ -130,7 +147,11 @@ func (t *tree) live(begun chan<- error, begin func() (*os.Process, error)) {
 	}
 }
 
-func execute(bwrap string, argv []string, inherit []*os.File, uid int, w without) (*os.Process, error) {
+func execute(program string, argv []string, inherit []*os.File, uid int, w without) (*os.Process, error) {
+	return startProcess(program, argv, attributes(inherit, uid, w), w)
+}
+
+func attributes(inherit []*os.File, uid int, w without) *os.ProcAttr {
 	attr := &os.ProcAttr{
 		Dir:   "/",
 		Env:   []string{}, // not nil, which would be ours: the first process inside shows it as /proc/1/environ
@@ -146,13 +167,17 @@ func execute(bwrap string, argv []string, inherit []*os.File, uid int, w without
 	if os.Geteuid() == 0 && !w.uid {
 		attr.Sys.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gidOf(uid))}
 	}
+	return attr
+}
+
+func startProcess(program string, argv []string, attr *os.ProcAttr, w without) (*os.Process, error) {
 	if !w.closeFDs {
 		// What we inherited without close-on-exec would be inherited again; bubblewrap closes nothing.
 		if err := unix.CloseRange(3, ^uint(0)>>32, unix.CLOSE_RANGE_CLOEXEC); err != nil && !errors.Is(err, unix.ENOSYS) {
 			return nil, fmt.Errorf("close descriptors: %w", err)
 		}
 	}
-	p, err := os.StartProcess(bwrap, argv, attr)
+	p, err := os.StartProcess(program, argv, attr)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
@@ -196,8 +221,14 @@ func stage(mounts []Mount, uid int) ([]Mount, error) {
 	}
 	out := make([]Mount, len(mounts))
 	for i, m := range mounts {
-		out[i] = Mount{filepath.Join(open, strconv.Itoa(i)), m.Inside, m.Writable}
-		if err := bindFD(sources[i], out[i].Host); err != nil {
+		out[i] = Mount{Host: filepath.Join(open, strconv.Itoa(i)), Inside: m.Inside, Writable: m.Writable}
+		err := error(nil)
+		if m.Overlay != nil {
+			err = stageOverlay(m, out[i].Host)
+		} else {
+			err = bindFD(sources[i], out[i].Host)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("mount at %s: %s: %w", m.Inside, m.Host, err)
 		}
 	}

@@ -40,9 +40,11 @@ type watch struct {
 }
 
 func newWatch(s Spec, l Limits, memoryCounted bool, init int) *watch {
-	w := &watch{limits: l, dirs: s.writable(), base: s.Used, memory: !memoryCounted}
+	w := &watch{limits: l, dirs: s.writable(), memory: !memoryCounted}
 	w.pidns, _ = os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", init))
-	if w.base == (Usage{}) { // before the command begins
+	if s.Used != nil {
+		w.base = *s.Used
+	} else { // before the command begins
 		w.base, _ = Measure(w.dirs...)
 	}
 	return w

@@ -18,18 +18,23 @@ import (
 // Launch runs a command in the jail and returns after the last process of it is dead.
 func (b *Backend) Launch(ctx context.Context, w sandbox.Workspace, c sandbox.Command, stdio sandbox.Stdio) (sandbox.Exit, []sandbox.Finding, error) {
 	now := b.o.Now().UTC()
-	if c.Network {
-		return sandbox.Exit{}, nil, &sandbox.ErrUnavailable{Backend: b.Name(), Reason: "the network: there is no egress proxy yet"}
-	}
 	spec, err := b.spec(w, c)
 	if err != nil {
 		return sandbox.Exit{}, nil, err
+	}
+	out, err := b.openWay(w, c)
+	if err != nil {
+		return sandbox.Exit{}, nil, fmt.Errorf("network of sandbox %s: %w", w.ID, err)
+	}
+	if out != nil {
+		spec.Listen, spec.Env = out.proxy.Serve, append(out.env, spec.Env...)
 	}
 	var in io.Reader = stdio.In
 	if c.Stdin != "" {
 		in = strings.NewReader(c.Stdin)
 	}
 	res, err := jail.Run(ctx, spec, jail.Stdio{In: in, Out: stdio.Out, Err: stdio.Err})
+	err = errors.Join(err, out.close())
 	var not *jail.NotStarted
 	switch {
 	case errors.As(err, &not):
@@ -39,7 +44,9 @@ func (b *Backend) Launch(ctx context.Context, w sandbox.Workspace, c sandbox.Com
 	case err != nil:
 		return sandbox.Exit{}, nil, fmt.Errorf("launch in sandbox %s: %w", w.ID, err)
 	}
-	return exitOf(res), b.findings(w, res), nil
+	exit := exitOf(res)
+	exit.Blocked = out.blocked()
+	return exit, append(b.findings(w, res), out.findings(w.ID, b.o.Now())...), nil
 }
 
 func (b *Backend) spec(w sandbox.Workspace, c sandbox.Command) (jail.Spec, error) {
@@ -52,7 +59,7 @@ func (b *Backend) spec(w sandbox.Workspace, c sandbox.Command) (jail.Spec, error
 	}
 	s := jail.Spec{
 		Name: string(w.ID), Argv: c.Argv, Dir: path.Join(jail.WorkspaceDir, c.Dir), Env: c.Env,
-		Workspace: b.Path(w), Home: filepath.Join(w.Dir, home), System: b.o.System, Hostname: "sandpiper", UID: b.o.UID, Used: usage,
+		Workspace: b.Path(w), Home: filepath.Join(w.Dir, home), System: b.o.System, Hostname: "sandpiper", UID: b.o.UID, Used: &usage,
 		Mounts: []jail.Mount{
 			{Host: filepath.Join(w.Dir, gitDir), Inside: inGit, Writable: true},
 			{Host: filepath.Join(w.Store, "objects"), Inside: inObjects},
