@@ -34,6 +34,7 @@ var house = []edge{
 	{"cmd/sandpiper", "fixtures/github", "demo and try run on a GitHub of their own"},
 	{"cmd/sandpiper", "fixtures/repos", "demo's repository"},
 	{"cmd/sandpiper", "sandbox", "the command line of the contract"},
+	{"cmd/sandpiper", "sandbox/egress", "the names of network groups, for --net"},
 	{"cmd/sandpiper", "sandbox/git", "errors of git become exit statuses"},
 	{"cmd/sandpiper", "sandbox/gitstore", "a repository on this machine is fetched into a store"},
 	{"cmd/sandpiper", "sandbox/jail", "errors of a launch become exit statuses"},
@@ -75,6 +76,7 @@ var house = []edge{
 	{"app/setup", "app/installation", "the doctor signs in as the App"},
 	{"app/setup", "sandbox/git", "the doctor asks git for its version"},
 	{"app/setup", "sandbox/jail", "the doctor tries the boundary"},
+	{"app/policy", "sandbox/egress", "what a network list may say"},
 	{"app/store", "sandbox", "run ids"},
 	{"app/store", "webhooks", "it is the log of deliveries"},
 
@@ -108,6 +110,7 @@ var house = []edge{
 	{"sandbox/sandboxtest", "sandbox/gitstore", "makes stores"},
 	{"sandbox/worktree", "sandbox", "it is a backend"},
 	{"sandbox/worktree", "sandbox/collect", "collects"},
+	{"sandbox/worktree", "sandbox/egress", "commands reach the hosts that they were given"},
 	{"sandbox/worktree", "sandbox/fastimport", "errors of an import"},
 	{"sandbox/worktree", "sandbox/git", "git worktree"},
 	{"sandbox/worktree", "sandbox/gitstore", "the store that worktrees share"},

@@ -91,7 +91,25 @@ type Command struct {
 	Binds   []Bind        `json:"binds,omitempty"`
 	Timeout time.Duration `json:"timeout,omitempty"` // 0: the limit of the sandbox
 	Output  int64         `json:"output,omitempty"`  // bytes; 0: the limit of the sandbox
-	Network bool          `json:"network,omitempty"` // asks for the egress proxy; refused while there is none
+	Network []string      `json:"network,omitempty"` // groups and hosts that it may reach, as a policy names them; none: it has no network
+	Broker  *Grant        `json:"broker,omitempty"`  // what it may ask of the broker; nil: there is none for it
+}
+
+// Grant is what a command may ask of the broker, which holds the credentials outside. A limit of 0 is none.
+type Grant struct {
+	Models   []string `json:"models,omitempty"`   // endpoints, by the names of the settings: anthropic, openai, gemini
+	Git      bool     `json:"git,omitempty"`      // fetches of the run's repository, from the bot's store
+	Money    int64    `json:"money,omitempty"`    // millionths of a US dollar, by list prices
+	Tokens   int64    `json:"tokens,omitempty"`   // in and out
+	Requests int64    `json:"requests,omitempty"` // to models
+}
+
+// Spent is what a command used of its grant.
+type Spent struct {
+	Requests int64 `json:"requests"`
+	Input    int64 `json:"input"` // tokens
+	Output   int64 `json:"output"`
+	Money    int64 `json:"money"` // millionths of a US dollar; without models whose price is not known
 }
 
 // Reason says why a command ended.
@@ -119,6 +137,7 @@ type Exit struct {
 	Ended     time.Time `json:"ended"`
 	Output    int64     `json:"output"` // bytes that the command wrote
 	Truncated bool      `json:"truncated,omitempty"`
+	Blocked   []string  `json:"blocked,omitempty"` // hosts that it asked for and that are not open to it, as a policy would name them
 }
 
 // OK says whether the command ran to its end and ended with 0.
@@ -216,6 +235,7 @@ type Workspace struct {
 	Store  string // the git directory of the bare store
 	Base   string
 	Limits Limits
+	Exec   string // for Launch: the directory of what is recorded of the command
 }
 
 // Backend gives what differs between the ways to provide a sandbox; the manager does states, records, locks and findings

@@ -104,7 +104,7 @@ func (m *Manager) Run(ctx context.Context, id ID, c Command, io Stdio) (Exit, er
 	if err != nil {
 		return Exit{}, err
 	}
-	end, err := m.live(ctx, r, j, c, io)
+	end, err := m.live(ctx, r, j, r.dir, c, io)
 	os.RemoveAll(string(j))
 	l.release()
 	return end.Exit, errors.Join(err, m.leave(ctx, id, end.Findings))
@@ -157,8 +157,9 @@ func takeLife(ctx context.Context, dir string, j job) (*life, error) {
 	return &life{own, busy}, nil
 }
 
-// live runs the command until it ends, is cancelled, or a stop file appears.
-func (m *Manager) live(ctx context.Context, r *run, j job, c Command, io Stdio) (ended, error) {
+// live runs the command until it ends, is cancelled, or a stop file appears. What is recorded of it meanwhile goes to a directory
+// that stays.
+func (m *Manager) live(ctx context.Context, r *run, j job, records string, c Command, io Stdio) (ended, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	watched := make(chan struct{})
 	go func() {
@@ -176,7 +177,9 @@ func (m *Manager) live(ctx context.Context, r *run, j job, c Command, io Stdio) 
 			}
 		}
 	}()
-	exit, findings, err := r.backend.Launch(ctx, m.workspace(r), c, io)
+	w := m.workspace(r)
+	w.Exec = records
+	exit, findings, err := r.backend.Launch(ctx, w, c, io)
 	cancel()
 	<-watched
 	return ended{Exit: exit, Findings: findings}, err

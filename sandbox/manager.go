@@ -52,7 +52,8 @@ type Event struct {
 //	<state>/runs/<id>/run.json     the record, written before anything else is made
 //	<state>/runs/<id>/lock         flock: held while the record changes
 //	<state>/runs/<id>/busy         flock: held shared by each command that lives in the sandbox
-//	<state>/runs/<id>/exec/<name>/ command.json, began.json, stop, lock, log, exit.json of one command
+//	<state>/runs/<id>/exec/<name>/ command.json, began.json, stop, lock, log, exit.json, egress.jsonl of one command
+//	<state>/runs/<id>/egress.jsonl what commands in the foreground asked of the network
 //	<state>/archive/<id>/          what stays of a discarded one: record, logs, discard.json
 type Manager struct {
 	cfg      Config

@@ -156,6 +156,9 @@ func roundTrip(s started) started {
 	if len(s.Command.Binds) == 0 {
 		s.Command.Binds = nil
 	}
+	if len(s.Command.Network) == 0 {
+		s.Command.Network = nil
+	}
 	return s
 }
 
@@ -221,7 +224,7 @@ func (m *Manager) supervise(ctx context.Context, r *run, j job, c Command, ready
 		log.Close()
 		return ended{Exit: Exit{Code: 137, Reason: Cancelled, Message: "stopped before it began", Started: now, Ended: now}}, nil
 	}
-	end, err := m.live(ctx, r, j, c, Stdio{Out: out, Err: out})
+	end, err := m.live(ctx, r, j, string(j), c, Stdio{Out: out, Err: out})
 	err = errors.Join(err, out.Close(), log.Close())
 	if err != nil {
 		end.Exit = Exit{Code: 126, Reason: NotBegun, Message: err.Error(), Started: now, Ended: m.cfg.Now().UTC()}

@@ -36,12 +36,12 @@ type Profile struct {
 	parser func() Parser
 }
 
-// ErrNeedsNetwork is the error of an agent that works through a network that the sandbox does not have.
+// ErrNeedsNetwork is the error of an agent that works through a network where the policy opens none.
 type ErrNeedsNetwork struct{ Agent string }
 
 func (e *ErrNeedsNetwork) Error() string {
-	return fmt.Sprintf("the agent %s works through the API of its model, and a sandbox has no network yet: named agents wait for the egress proxy. "+
-		"An agent that needs no network works now: write a command, such as agent: ./agent.sh", e.Agent)
+	return fmt.Sprintf("the agent %s works through the API of its model, and the policy opens no network. "+
+		"An agent that needs no network works as it is: write a command, such as agent: ./agent.sh", e.Agent)
 }
 
 // Lookup finds the profile of an agent as a policy or a setting names it.
@@ -98,12 +98,12 @@ type Launch struct {
 	Dir     string        // that Hydrate wrote; files for the agent's home are laid into it
 	Timeout time.Duration // 0: the limit of the sandbox
 	Output  int64         // bytes; 0: the limit of the sandbox
-	Network bool          // whether the boundary can open the network that a policy names
+	Network []string      // groups and hosts that the policy opens
 }
 
 // Command is the command to run. It may be called again for the same Launch.
 func (p Profile) Command(l Launch) (sandbox.Command, error) {
-	if p.NeedsNetwork && !l.Network {
+	if p.NeedsNetwork && len(l.Network) == 0 {
 		return sandbox.Command{}, &ErrNeedsNetwork{Agent: p.Name}
 	}
 	text, err := os.ReadFile(filepath.Join(l.Dir, "prompt.md"))
@@ -119,7 +119,7 @@ func (p Profile) Command(l Launch) (sandbox.Command, error) {
 		Binds:   []sandbox.Bind{{Host: l.Dir, Inside: Inside}},
 		Timeout: l.Timeout,
 		Output:  l.Output,
-		Network: p.NeedsNetwork,
+		Network: l.Network,
 	}
 	if p.stdin {
 		c.Stdin = string(text)

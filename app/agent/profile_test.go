@@ -67,11 +67,11 @@ func TestNamedAgentsWaitForTheNetwork(t *testing.T) {
 		if !errors.As(err, &needs) || needs.Agent != name || !strings.Contains(err.Error(), "./agent.sh") {
 			t.Errorf("%s: got %v", name, err)
 		}
-		c, err := p.Command(Launch{Dir: dir, Network: true})
+		c, err := p.Command(Launch{Dir: dir, Network: []string{"npm"}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.Argv[0] != name || !slices.Contains(c.Argv, read(t, dir, "prompt.md")) || !c.Network || p.Version == "" || c.Stdin != "" {
+		if c.Argv[0] != name || !slices.Contains(c.Argv, read(t, dir, "prompt.md")) || len(c.Network) != 1 || p.Version == "" || c.Stdin != "" {
 			t.Errorf("%s: %+v", name, c)
 		}
 		for _, b := range c.Binds[1:] {
@@ -80,7 +80,7 @@ func TestNamedAgentsWaitForTheNetwork(t *testing.T) {
 				t.Errorf("%s: %+v %v", name, b, err)
 			}
 		}
-		if _, err := p.Command(Launch{Dir: dir, Network: true}); err != nil {
+		if _, err := p.Command(Launch{Dir: dir, Network: []string{"npm"}}); err != nil {
 			t.Errorf("%s, a second time: %v", name, err)
 		}
 	}

@@ -5,9 +5,12 @@ import (
 	"net/netip"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/sandpiper-bot/sandpiper/sandbox/egress"
 )
 
 // Money is an amount in millionths of a US dollar: agents report their cost in dollars with that many digits.
@@ -107,12 +110,18 @@ func checkNetwork(s string) (message, hint string) {
 	case s == "localhost" || strings.HasSuffix(host, ".localhost"):
 		return quote(s) + " is the sandbox itself", "it can always reach itself; remove the entry"
 	case groupForm.MatchString(s):
+		if !slices.Contains(egress.Groups(), s) {
+			return "there is no network group " + quote(s), "a group (" + strings.Join(egress.Groups(), ", ") + ") or a host's name with its dots"
+		}
 		return "", ""
 	case !hostForm.MatchString(s):
 		return quote(s) + " is neither a group nor a host name", "lower case, such as go, proxy.example.com, *.example.com or example.com:8443"
 	}
 	if n, err := strconv.Atoi(port); hasPort && (err != nil || n < 1 || n > 65535) {
 		return quote(s) + " has no port between 1 and 65535", ""
+	}
+	if err := egress.Check(s); err != nil {
+		return quote(s) + " cannot be opened: " + err.Error(), ""
 	}
 	return "", ""
 }

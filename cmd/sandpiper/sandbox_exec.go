@@ -13,12 +13,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-bot/sandpiper/sandbox"
+	"github.com/sandpiper-bot/sandpiper/sandbox/egress"
 )
 
 const execHelp = `Run a command in a sandbox, connected to the standard input, output and error of this one.
 
 The command begins in the root of the checkout. Its environment is empty but for HOME, PATH and a few more, and what --env adds. It
-has no terminal. When it ends, everything that it has started ends; when this process is ended, so is the command.
+has no terminal, and no network but to the hosts that --net names. When it ends, everything that it has started ends; when this process is ended, so is the command.
 
 Exit status: that of the command, 128+n when signal n ended it;
   124  it took more time than it may
@@ -40,9 +41,6 @@ func newSandboxExec() *cobra.Command {
 	}
 	commandFlags(cmd, &c)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if c.Network {
-			return exitError{125, errors.New("exec: --net: there is no egress proxy yet, and no way out without one")}
-		}
 		s, err := openSandboxes(os.Environ())
 		if err != nil {
 			return exitError{125, err}
@@ -62,7 +60,7 @@ func commandFlags(cmd *cobra.Command, c *sandbox.Command) {
 	f.StringVar(&c.Dir, "dir", "", "begin in this directory of the checkout")
 	f.StringArrayVar(&c.Env, "env", nil, "NAME=VALUE for its environment; may be given several times")
 	f.DurationVar(&c.Timeout, "timeout", 0, "time that it may take (default: the limit of the sandbox)")
-	f.BoolVar(&c.Network, "net", false, "let it reach the network by the egress proxy (there is none yet)")
+	f.StringArrayVar(&c.Network, "net", nil, "let it reach this `HOST` (with :port, or *. in front), or a group: "+strings.Join(egress.Groups(), ", ")+"; may be given several times")
 }
 
 // exitOf ends as the command did, and says what its status alone does not.

@@ -22,6 +22,7 @@ import (
 
 	"github.com/sandpiper-bot/sandpiper/sandbox"
 	"github.com/sandpiper-bot/sandpiper/sandbox/collect"
+	"github.com/sandpiper-bot/sandpiper/sandbox/egress"
 	"github.com/sandpiper-bot/sandpiper/sandbox/fastimport"
 	"github.com/sandpiper-bot/sandpiper/sandbox/git"
 	"github.com/sandpiper-bot/sandpiper/sandbox/gitstore"
@@ -36,6 +37,9 @@ type Options struct {
 	System []string // further host paths that commands see, read-only, such as toolchains outside /usr
 	UID    int      // user and group that commands run as when this process is root; 0: jail.DefaultUID
 	Now    func() time.Time
+	// Egress is how commands that have a network reach it: its limits, upstream proxy and open addresses. The rest of it is set by
+	// each command.
+	Egress egress.Options
 }
 
 // Backend is the worktree backend.

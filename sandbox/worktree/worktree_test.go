@@ -22,7 +22,7 @@ func open(state string, supervisor []string) (sandboxtest.Fixture, error) {
 		return f, err
 	}
 	f.Manager, err = sandbox.Open(sandbox.Config{StateDir: state, Stores: f.Stores, Supervisor: supervisor,
-		Backends: []sandbox.Backend{worktree.New(worktree.Options{Stores: f.Stores})}})
+		Backends: []sandbox.Backend{worktree.New(worktree.Options{Stores: f.Stores, Egress: toLoopback})}})
 	return f, err
 }
 
