@@ -214,3 +214,38 @@ func TestTwoReapersBesideRuns(t *testing.T) {
 		t.Errorf("%d sandboxes are left (%v), want the 3 live ones; the reapers discarded %v", len(recs), err, found)
 	}
 }
+
+// TestReapAfterKills kills lives at any moment and leaves all to the reaper: nothing stays, and no work is lost.
+func TestReapAfterKills(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	begin := time.Now()
+	if _, err := sandboxtest.Killed(t, f.Fixture, "r-whole-1", f.src.Base, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	whole := time.Since(begin)
+	const rounds = 12
+	ran := map[sandbox.ID]bool{}
+	for i := range rounds {
+		id := sandbox.ID("r-killed-" + string(rune('a'+i)))
+		said, _ := sandboxtest.Killed(t, f.Fixture, id, f.src.Base, whole*time.Duration(i)/rounds)
+		ran[id] = strings.Contains(said, "ran")
+	}
+	got := reap(t, f.after(2*time.Hour))
+	for limit := time.Now().Add(time.Minute); len(got.Skipped) > 0 && time.Now().Before(limit); { // a detached command ends first
+		got = reap(t, f.after(2*time.Hour))
+	}
+	if got = reap(t, f.after(2*time.Hour)); len(got.Skipped)+len(got.Discarded)+len(got.Removed) > 0 {
+		t.Errorf("in the last round: %+v", got)
+	}
+	for id, ran := range ran {
+		if got := f.Store(t, "for-each-ref", "--format=%(refname)", "refs/sandpiper/"+string(id)+"/discarded"); ran && got == "" {
+			t.Errorf("the work of %s was not recorded", id)
+		}
+	}
+	for _, dir := range []string{filepath.Join(f.StateDir, "runs"), filepath.Join(f.Stores.Dir("local-test"), "worktrees")} {
+		if left, err := os.ReadDir(dir); err == nil && len(left) > 0 {
+			t.Errorf("%d entries are left in %s", len(left), dir)
+		}
+	}
+}

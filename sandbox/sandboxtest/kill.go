@@ -63,14 +63,10 @@ func work(ctx context.Context, f Fixture, id sandbox.ID, base string, say func(s
 // testTwoProcesses has three processes live the same life at the same time.
 func testTwoProcesses(t *testing.T, f Fixture) {
 	src := f.Source(t, small(t))
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	var wg sync.WaitGroup
 	for range 3 {
 		wg.Go(func() {
-			if said, err := killed(t, f, self, "r-same-1", src.Base, time.Hour); err != nil {
+			if said, err := Killed(t, f, "r-same-1", src.Base, time.Hour); err != nil {
 				t.Errorf("%v: %s", err, said)
 			}
 		})
@@ -128,19 +124,15 @@ func testShallow(t *testing.T, f Fixture) {
 // testKilled kills a process in the middle of a life, at a later moment each time, and lets another one go on.
 func testKilled(t *testing.T, f Fixture) {
 	src := f.Source(t, small(t))
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	const rounds = 24
 	begin := time.Now()
-	if _, err := killed(t, f, self, "r-whole", src.Base, time.Hour); err != nil {
+	if _, err := Killed(t, f, "r-whole", src.Base, time.Hour); err != nil {
 		t.Fatalf("a life that nobody kills: %v", err)
 	}
 	whole := time.Since(begin)
 	for i := range rounds {
 		id := sandbox.ID(fmt.Sprintf("r-killed-%d", i))
-		said, _ := killed(t, f, self, id, src.Base, whole*time.Duration(i)/rounds)
+		said, _ := Killed(t, f, id, src.Base, whole*time.Duration(i)/rounds)
 		var later []string
 		if err := live(t.Context(), f, id, src.Base, func(s string) { later = append(later, s) }); err != nil {
 			t.Fatalf("round %d, killed after %q, then %q: %v", i, said, later, err)
@@ -155,9 +147,14 @@ func testKilled(t *testing.T, f Fixture) {
 	f.Store(t, "fsck", "--strict", "--no-dangling")
 }
 
-// killed runs a life in a process of its own and kills that after a time. said is how far it came.
-func killed(t *testing.T, f Fixture, self string, id sandbox.ID, base string, after time.Duration) (said string, err error) {
+// Killed runs a life (create, run, collect, promote, discard) in a process of its own and kills that after a time. said is how
+// far it came: created, ran, collected, promoted, discarded.
+func Killed(t *testing.T, f Fixture, id sandbox.ID, base string, after time.Duration) (said string, err error) {
 	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), after)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, self, "life", f.StateDir, string(id), base)
