@@ -29,12 +29,17 @@ type group struct {
 }
 
 // newGroup makes a group below the one that we are in, so that limits above us hold on. It takes what the machine gives:
-// where nothing can be made, the group is empty, and the watcher has the work.
+// where nothing can be made, the group is empty, and the watcher has the work. What an earlier launcher of the same run has
+// left behind because it was killed goes on the way.
 func newGroup(name string, l Limits) *group {
 	g := &group{}
 	leaf := groupPrefix + name + "." + strings.ToLower(rand.Text()[:8])
 	for _, h := range hierarchies("/proc/self") {
 		for _, base := range h.bases {
+			stale, _ := filepath.Glob(filepath.Join(base, groupPrefix+name+".*"))
+			for _, dir := range stale {
+				_, _ = sweepGroup(dir)
+			}
 			if g.try(h, filepath.Join(base, leaf), l) {
 				break
 			}

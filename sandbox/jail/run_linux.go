@@ -69,6 +69,9 @@ func (r *runner) end(reason Reason, evidence string) {
 func (r *runner) supervise(s Spec, t *tree, streams *streams, w without) (Result, error) {
 	g := &group{}
 	err := t.identify()
+	if handed := t.receive(); err == nil {
+		err = handed
+	}
 	if err == nil && !w.cgroup {
 		g = newGroup(s.Name, r.limits)
 		err = g.add(t.init) // the monitor stays outside: each move waits for a grace period of the kernel, some milliseconds

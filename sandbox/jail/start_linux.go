@@ -28,6 +28,7 @@ type tree struct {
 	status  *json.Decoder
 	statusF *os.File
 	serve   net.Listener  // in the network namespace of the tree; nil: nothing is served there
+	handed  *os.File      // where the stage hands it over, for an ordinary user
 	ended   chan struct{} // closed when the monitor was waited for
 }
 
@@ -87,7 +88,7 @@ func start(s Spec, l Limits, uid int, stdio [3]*os.File, w without) (*tree, erro
 		if err != nil {
 			return nil, err
 		}
-		if s.Listen != nil {
+		if s.Listen != nil && os.Geteuid() == 0 {
 			if t.serve, err = ownNetwork(); err != nil {
 				return nil, err
 			}
@@ -109,12 +110,19 @@ func start(s Spec, l Limits, uid int, stdio [3]*os.File, w without) (*tree, erro
 		}
 		argv := append([]string{"bwrap", "--args", strconv.Itoa(len(inherit)), "--"}, s.Argv...)
 		inherit = append(inherit, f)
-		if over := overlays(s.mounts()); len(over) > 0 && os.Geteuid() != 0 {
-			list, err := files.memory("overlays", overlayList(over))
+		if over := overlays(s.mounts()); (len(over) > 0 || s.Listen != nil) && os.Geteuid() != 0 {
+			if s.Listen != nil {
+				var theirs *os.File
+				if t.handed, theirs, err = files.sockets(); err != nil {
+					return nil, err
+				}
+				inherit = append(inherit, theirs)
+			}
+			list, err := files.memory("stage", stageList(over, s.Listen != nil))
 			if err != nil {
 				return nil, err
 			}
-			return executeOver(bwrap, argv, append(inherit, list), w)
+			return executeStage(bwrap, argv, append(inherit, list), s.Listen != nil, w)
 		}
 		return execute(bwrap, argv, inherit, uid, w)
 	})
@@ -125,6 +133,9 @@ func start(s Spec, l Limits, uid int, stdio [3]*os.File, w without) (*tree, erro
 		return nil, err
 	}
 	files.keep(statusR, holdW)
+	if t.handed != nil {
+		files.keep(t.handed)
+	}
 	return t, nil
 }
 

@@ -129,7 +129,7 @@ func (w *watch) lookAtDisk(now time.Time) (left Usage, reason Reason, evidence s
 // still run, to clean up for instance, but may add next to nothing.
 func (w *watch) first(now time.Time) {
 	w.walk(now, w.fullness())
-	w.allowed = Usage{max(before(w.limits.Disk, 64<<20), w.grown.Bytes+1<<20), max(w.limits.Files-min(w.limits.Files/8, 1000), w.grown.Files+100)}
+	w.allowed = Usage{max(before(w.limits.Disk, 64<<20), w.grown.Bytes+1<<20), max(w.limits.Files-min(w.limits.Files/6, 5000), w.grown.Files+100)}
 }
 
 func (w *watch) fullness() []unix.Statfs_t {
