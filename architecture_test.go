@@ -94,6 +94,10 @@ var house = []edge{
 	{"sandbox", "sandbox/internal/durable", "records outlive a crash"},
 	{"sandbox", "sandbox/internal/flock", "one process works on a run"},
 	{"sandbox", "sandbox/redact", "logs of commands"},
+	{"sandbox/broker", "sandbox", "grants, what was spent of them, findings"},
+	{"sandbox/broker", "sandbox/git", "serves fetches by git upload-pack"},
+	{"sandbox/broker", "sandbox/gitstore", "the repository of a run"},
+	{"sandbox/broker", "sandbox/redact", "keys of models"},
 	{"sandbox/collect", "sandbox", "changes and findings"},
 	{"sandbox/collect", "sandbox/fastimport", "the workspace becomes a commit"},
 	{"sandbox/collect", "sandbox/git", "reads the base from the store"},
@@ -103,6 +107,9 @@ var house = []edge{
 	{"sandbox/gitstore", "sandbox/git", "fetches and pushes"},
 	{"sandbox/gitstore", "sandbox/internal/durable", "what is known of a store"},
 	{"sandbox/gitstore", "sandbox/internal/flock", "one fetch at a time"},
+	{"sandbox/local", "sandbox", "commands, exits and findings of the contract"},
+	{"sandbox/local", "sandbox/egress", "the way out of a command that has a network"},
+	{"sandbox/local", "sandbox/jail", "confines commands"},
 	{"sandbox/reaper", "sandbox", "removes by the records"},
 	{"sandbox/reaper", "sandbox/git", "refs of runs that are gone"},
 	{"sandbox/sandboxtest", "sandbox", "the contract that it holds backends to"},
@@ -116,6 +123,7 @@ var house = []edge{
 	{"sandbox/worktree", "sandbox/gitstore", "the store that worktrees share"},
 	{"sandbox/worktree", "sandbox/internal/durable", "the private git directory outlives a crash"},
 	{"sandbox/worktree", "sandbox/jail", "confines commands"},
+	{"sandbox/worktree", "sandbox/local", "what it shares with other backends on this machine"},
 }
 
 // never holds packages to what their comments promise about imports from elsewhere.
