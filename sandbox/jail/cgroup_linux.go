@@ -49,20 +49,17 @@ func newGroup(name string, l Limits) *group {
 }
 
 func (g *group) try(h hierarchy, dir string, l Limits) bool {
-	if err := os.Mkdir(dir, 0o755); err != nil {
+	lock, err := makeGroup(dir)
+	if err != nil {
 		return false
 	}
 	// A little less than the limit: who adds up the processes from outside counts what they share more than once.
 	most := before(l.Memory, 128<<20)
 	memory := h.has("memory") && writeFile(dir, h.pick("memory.max", "memory.limit_in_bytes"), most)
 	pids := h.has("pids") && writeFile(dir, "pids.max", int64(l.Procs))
-	lock, err := os.Open(dir)
-	if err == nil {
-		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX)
-	}
-	if err != nil || !memory && !pids {
-		_ = lock.Close()
+	if !memory && !pids {
 		_ = os.Remove(dir)
+		_ = lock.Close()
 		return false
 	}
 	if memory {
@@ -75,6 +72,26 @@ func (g *group) try(h hierarchy, dir string, l Limits) bool {
 	}
 	g.dirs, g.locks = append(g.dirs, dir), append(g.locks, lock)
 	return true
+}
+
+// makeGroup makes a group and takes its lock. Between the two somebody who sweeps may take it for a dead one's; then it is made
+// again.
+func makeGroup(dir string) (lock *os.File, err error) {
+	for range 10 {
+		if err = os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
+		if lock, err = os.Open(dir); err != nil {
+			continue
+		}
+		if err = unix.Flock(int(lock.Fd()), unix.LOCK_EX); err == nil {
+			if _, err = os.Stat(dir); err == nil {
+				return lock, nil
+			}
+		}
+		_ = lock.Close()
+	}
+	return nil, err
 }
 
 // add moves a process in. The ones that it starts are born there.

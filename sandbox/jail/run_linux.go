@@ -236,9 +236,9 @@ func setLimits(l Limits, uid int, counted bool, pids ...int) error {
 	}
 	return as(uid, func() error {
 		for _, pid := range pids {
-			// Behind the launcher, so that whoever watches comes to its turn however busy the tree is. (The kernel gives
-			// 20 less the nice value.)
-			if err := unix.Setpriority(unix.PRIO_PROCESS, pid, min(20-own+5, 19)); err != nil {
+			// Behind the launcher, so that whoever watches comes to its turn however busy the tree is: where the machine
+			// has other work, both become slower, and the tree more so. (The kernel gives 20 less the nice value.)
+			if err := unix.Setpriority(unix.PRIO_PROCESS, pid, min(20-own+10, 19)); err != nil {
 				return fmt.Errorf("priority: %w", err)
 			}
 		}

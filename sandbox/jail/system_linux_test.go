@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -132,4 +133,39 @@ func TestCheck(t *testing.T) {
 	if !r.OK() || len(r.Items) != 6 {
 		t.Errorf("got %+v", r)
 	}
+}
+
+// Who makes a group beside somebody who sweeps gets one all the same: it would otherwise run without a limit.
+func TestSweepBesideMakers(t *testing.T) {
+	probe := newGroup("sweep-race", Limits{}.withDefaults())
+	want := len(probe.dirs)
+	if err := probe.remove(); err != nil {
+		t.Fatal(err)
+	}
+	if want == 0 {
+		t.Skip("no control group can be made here")
+	}
+	stop := make(chan struct{})
+	var sweeping sync.WaitGroup
+	sweeping.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				_, _ = Sweep(context.Background())
+			}
+		}
+	})
+	for range 100 {
+		g := newGroup("sweep-race", Limits{}.withDefaults())
+		if len(g.dirs) != want {
+			t.Errorf("a group has %d directories, want %d", len(g.dirs), want)
+		}
+		if err := g.remove(); err != nil {
+			t.Error(err)
+		}
+	}
+	close(stop)
+	sweeping.Wait()
 }
