@@ -74,6 +74,7 @@ type Options struct {
 	Tree     Tree                // nil: no annotations
 	Redact   func(string) string // over everything that is taken out of a log
 	Budget   time.Duration       // for all checks together; 0: none
+	Network  []string            // groups and hosts that the checks may reach
 	Starting func(Check)
 	Finished func(Result)
 	Now      func() time.Time // default time.Now
@@ -135,6 +136,7 @@ func runOne(ctx context.Context, r Runner, id sandbox.ID, i int, c Check, limit 
 	got, err := r.RunCheck(ctx, id, execName(i, c.Name), sandbox.Command{
 		Argv:    command(c),
 		Timeout: limit,
+		Network: o.Network,
 	})
 	if ctx.Err() != nil {
 		return Result{}, context.Cause(ctx)

@@ -147,6 +147,27 @@ func TestRunKeepsToTheBudget(t *testing.T) {
 	}
 }
 
+// A check that failed for want of a host says so; one that passed in spite of it does not.
+func TestRunNamesBlockedHosts(t *testing.T) {
+	t.Parallel()
+	runner := &shell{t: t, dir: t.TempDir(), exit: func(e sandbox.Exit) sandbox.Exit {
+		e.Blocked = []string{"a.example:443", "b.example:443", "c.example:443", "d.example:443"}
+		return e
+	}}
+	list := []Check{{Name: "unit tests", Run: "false"}, {Name: "vet", Run: "true"}}
+	results, err := Run(t.Context(), runner, "r-1-1", list, Options{Network: []string{"go"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "blocked host a.example:443, b.example:443, c.example:443 and 1 more while running unit tests"
+	if !strings.Contains(results[0].Summary, want) || strings.Contains(results[1].Summary, "blocked") {
+		t.Errorf("got %q and %q", results[0].Summary, results[1].Summary)
+	}
+	if diff := cmp.Diff([]string{"go"}, runner.known["check-1-unit-tests"].Command.Network); diff != "" {
+		t.Error(diff)
+	}
+}
+
 type failing struct{ err error }
 
 func (f failing) RunCheck(context.Context, sandbox.ID, string, sandbox.Command) (sandbox.CheckResult, error) {

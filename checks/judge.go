@@ -33,6 +33,9 @@ func judge(c Check, got sandbox.CheckResult, o Options) Result {
 	if got.Exit.Truncated {
 		res.Summary += "; its output was cut at the limit"
 	}
+	if len(got.Exit.Blocked) > 0 && res.Conclusion != Success {
+		res.Summary += "; " + blocked(got.Exit.Blocked, c.Name)
+	}
 	for _, a := range found.Annotations {
 		message, title := o.Redact(a.GetMessage()), o.Redact(a.GetTitle())
 		if a.Message = &message; title != "" {
@@ -59,6 +62,16 @@ func judge(c Check, got sandbox.CheckResult, o Options) Result {
 		res.Excerpt = excerpt(text, at, o.Redact)
 	}
 	return res
+}
+
+// blocked names the hosts that a check asked for and that the policy does not open: often that is why it failed.
+func blocked(hosts []string, while string) string {
+	const most = 3
+	text := "blocked host " + strings.Join(hosts[:min(len(hosts), most)], ", ")
+	if more := len(hosts) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text + " while running " + while
 }
 
 // conclude says how a check ended, and why in one line. What the machine or the bot did is neutral: it says nothing about
