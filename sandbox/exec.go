@@ -274,19 +274,44 @@ func (m *Manager) Stop(ctx context.Context, id ID, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := m.stop(ctx, j); err != nil {
+	if exists(j.file("exit.json")) {
+		return nil
+	}
+	err = m.stop(ctx, j)
+	if err == nil && !exists(j.file("exit.json")) { // killed, and its jail with it, though not in the same instant
+		err = m.bury(ctx, id)
+	}
+	if err != nil {
 		return fmt.Errorf("stop command %q of sandbox %s: %w", name, id, err)
 	}
 	m.tell(id, "stopped", name, nil)
 	return nil
 }
 
+// bury waits until nothing lives of a command whose supervisor was killed. Beside another command there is no telling whose a
+// process is; what is collected later waits for all.
+func (m *Manager) bury(ctx context.Context, id ID) error {
+	r, err := m.acquire(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer r.release()
+	busy, err := m.quiet(ctx, r)
+	if errors.Is(err, ErrBusy) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := busy.Unlock(); err != nil {
+		return err
+	}
+	return m.settle(ctx, r)
+}
+
 // stop asks first, by a file (which also stops what has not begun yet) and a signal, and kills the supervisor after a
 // second and a half: the jail dies with its parent.
 func (m *Manager) stop(ctx context.Context, j job) error {
-	if exists(j.file("exit.json")) {
-		return nil
-	}
 	if err := durable.Write(j.file("stop"), nil); err != nil {
 		return err
 	}

@@ -187,6 +187,27 @@ func testStop(t *testing.T, f Fixture) {
 	}
 }
 
+// testStopStubborn stops a command whose supervisor does not answer.
+func testStopStubborn(t *testing.T, f Fixture) {
+	id := f.Create(t, small(t))
+	word := "98768.4321" + strconv.Itoa(os.Getpid())
+	start(t, f, id, "agent", "sleep "+word)
+	eventually(t, "the process", func() bool { return living(t, word) > 0 })
+	if err := syscall.Kill(supervisorOf(t, f, id, "agent"), syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Manager.Stop(t.Context(), id, "agent"); err != nil {
+		t.Fatal(err)
+	}
+	if n := living(t, word); n != 0 {
+		t.Errorf("%d processes live after Stop", n)
+	}
+	if exit := await(t, f, id, "agent"); exit.Reason != sandbox.Cancelled {
+		t.Errorf("exit: %+v", exit)
+	}
+	wantState(t, f, id, sandbox.Created)
+}
+
 func testSupervisorKilled(t *testing.T, f Fixture) {
 	id := f.Create(t, small(t))
 	word := "98766.4321" + strconv.Itoa(os.Getpid())

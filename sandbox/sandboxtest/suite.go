@@ -36,6 +36,7 @@ func Run(t *testing.T, open Opener) {
 		{"Start", testStart},
 		{"StartTwice", testStartTwice},
 		{"Stop", testStop},
+		{"StopStubborn", testStopStubborn},
 		{"SupervisorKilled", testSupervisorKilled},
 		{"Busy", testBusy},
 		{"LogCapped", testLogCapped},
