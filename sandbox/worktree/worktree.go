@@ -15,12 +15,14 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/sandpiper-bot/sandpiper/sandbox"
+	"github.com/sandpiper-bot/sandpiper/sandbox/broker"
 	"github.com/sandpiper-bot/sandpiper/sandbox/collect"
 	"github.com/sandpiper-bot/sandpiper/sandbox/egress"
 	"github.com/sandpiper-bot/sandpiper/sandbox/fastimport"
@@ -28,6 +30,7 @@ import (
 	"github.com/sandpiper-bot/sandpiper/sandbox/gitstore"
 	"github.com/sandpiper-bot/sandpiper/sandbox/internal/durable"
 	"github.com/sandpiper-bot/sandpiper/sandbox/jail"
+	"github.com/sandpiper-bot/sandpiper/sandbox/local"
 )
 
 // Options of New.
@@ -40,6 +43,7 @@ type Options struct {
 	// Egress is how commands that have a network reach it: its limits, upstream proxy and open addresses. The rest of it is set by
 	// each command.
 	Egress egress.Options
+	Broker *broker.Broker // that commands with a grant ask; nil: they are refused
 }
 
 // Backend is the worktree backend.
@@ -51,6 +55,7 @@ type Backend struct {
 var (
 	_ sandbox.Backend = (*Backend)(nil)
 	_ sandbox.Differ  = (*Backend)(nil)
+	_ sandbox.Quieter = (*Backend)(nil)
 )
 
 // New makes the backend.
@@ -82,13 +87,11 @@ const (
 	gitDir      = "git"     // the private git directory
 	gitFile     = "gitfile" // lies over .git inside
 	home        = "home"
-	scratch     = "scratch"            // of the collector
-	baseline    = "baseline"           // what the checkout looked like
-	gitBaseline = "baseline-git"       // the same of the private git directory; written last: Make is done
-	registering = "registration"       // on its way into the store
-	used        = "used.json"          // what the run took on the disk when it was made
-	inGit       = "/run/sandpiper/git" // where the private git directory is inside
-	inObjects   = "/run/sandpiper/objects"
+	scratch     = "scratch"      // of the collector
+	baseline    = "baseline"     // what the checkout looked like
+	gitBaseline = "baseline-git" // the same of the private git directory; written last: Make is done
+	registering = "registration" // on its way into the store
+	used        = "used.json"    // what the run took on the disk when it was made
 )
 
 func key(w sandbox.Workspace) string { return strings.TrimSuffix(filepath.Base(w.Store), ".git") }
@@ -159,59 +162,20 @@ func (b *Backend) writable(w sandbox.Workspace) []string {
 	return []string{b.Path(w), filepath.Join(w.Dir, home), filepath.Join(w.Dir, gitDir)}
 }
 
-// privateConfig is the configuration of the git directory inside. A name and an address make commits work. Automatic
-// collection of garbage would copy the borrowed objects.
-const privateConfig = `[core]
-	repositoryformatversion = 0
-	filemode = true
-	bare = false
-	logAllRefUpdates = true
-%s[gc]
-	auto = 0
-[user]
-	name = Sandpiper agent
-	email = agent@sandpiper.invalid
-[advice]
-	detachedHead = false
-`
-
-// statChecks is for checkouts that were given to another user after git wrote its index: the change of owner changed each ctime, and
-// git would hash all files again (measured: 20,000 of 20,000) unless it looks at times and sizes only.
-const statChecks = `	trustctime = false
-	checkStat = minimal
-`
-
 func (b *Backend) makePrivate(w sandbox.Workspace) error {
-	dir := filepath.Join(w.Dir, gitDir)
-	for _, d := range []string{"objects/info", "objects/pack", "refs/heads", "refs/tags", "info", "hooks"} {
-		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
-			return err
-		}
-	}
-	checks := ""
-	if b.uid >= 0 {
-		checks = statChecks
-	}
 	index, err := os.ReadFile(filepath.Join(b.registration(w), "index"))
 	if err != nil {
 		return err
 	}
-	files := map[string][]byte{
-		"HEAD":                    []byte(w.Base + "\n"),
-		"config":                  fmt.Appendf(nil, privateConfig, checks),
-		"index":                   index,
-		"objects/info/alternates": []byte(inObjects + "\n"),
+	dir := filepath.Join(w.Dir, gitDir)
+	// The checkout was given to another user after git wrote its index, which changed each ctime.
+	if err := local.MakeGitDir(dir, w.Store, w.Base, b.uid >= 0); err != nil {
+		return err
 	}
-	shallow, err := os.ReadFile(filepath.Join(w.Store, "shallow"))
-	if err == nil {
-		files["shallow"] = shallow
+	if err := os.WriteFile(filepath.Join(dir, "index"), index, 0o644); err != nil {
+		return err
 	}
-	for name, data := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
-			return err
-		}
-	}
-	return os.WriteFile(filepath.Join(w.Dir, gitFile), []byte("gitdir: "+inGit+"\n"), 0o444)
+	return os.WriteFile(filepath.Join(w.Dir, gitFile), []byte(local.GitFile), 0o444)
 }
 
 // register does what git worktree add --detach --lock --no-checkout does, as gitrepository-layout(5) describes it, but by one
@@ -241,6 +205,30 @@ func (b *Backend) register(w sandbox.Workspace) error {
 // registration is what the store knows of the checkout.
 func (b *Backend) registration(w sandbox.Workspace) string {
 	return filepath.Join(w.Store, "worktrees", string(w.ID))
+}
+
+// Launch runs a command in the jail and returns after the last process of it is dead.
+func (b *Backend) Launch(ctx context.Context, w sandbox.Workspace, c sandbox.Command, stdio sandbox.Stdio) (sandbox.Exit, []sandbox.Finding, error) {
+	var usage jail.Usage
+	if err := durable.ReadJSON(filepath.Join(w.Dir, used), &usage); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return sandbox.Exit{}, nil, err
+	}
+	return local.Launch(ctx, w, local.Place{
+		Backend: b.Name(), Home: filepath.Join(w.Dir, home), Used: &usage, System: b.o.System, UID: b.o.UID, Egress: b.o.Egress, Broker: b.o.Broker,
+		Now: b.o.Now,
+		Mounts: []jail.Mount{
+			{Host: b.Path(w), Inside: jail.WorkspaceDir, Writable: true},
+			{Host: filepath.Join(w.Dir, gitDir), Inside: local.GitDir, Writable: true},
+			{Host: filepath.Join(w.Store, "objects"), Inside: local.ObjectsDir},
+			{Host: filepath.Join(w.Dir, gitFile), Inside: path.Join(jail.WorkspaceDir, ".git")},
+		},
+	}, c, stdio)
+}
+
+// Quiet ends what a supervisor that was killed has left. The path in mountinfo begins at the root of the file system that the
+// state directory lies on (proc(5)), hence only its end is compared.
+func (b *Backend) Quiet(ctx context.Context, w sandbox.Workspace) error {
+	return local.Quiet(ctx, w, fmt.Sprintf("/%s/%s %s ", w.ID, w.ID, jail.WorkspaceDir))
 }
 
 // Collect makes a commit of what differs from the base.
@@ -297,7 +285,7 @@ func (b *Backend) Remove(_ context.Context, w sandbox.Workspace) error {
 	}
 	// What says that the workspace is complete goes first.
 	for _, name := range []string{gitBaseline, string(w.ID), gitDir, home, scratch, gitFile, registering, baseline, used} {
-		if err := removeAll(filepath.Join(w.Dir, name)); err != nil {
+		if err := local.RemoveAll(filepath.Join(w.Dir, name)); err != nil {
 			return err
 		}
 	}

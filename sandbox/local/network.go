@@ -1,4 +1,4 @@
-package worktree
+package local
 
 import (
 	"encoding/json"
@@ -32,7 +32,7 @@ type way struct {
 }
 
 // openWay makes the way out that a command asks for; nil when it asks for none.
-func (b *Backend) openWay(w sandbox.Workspace, c sandbox.Command) (*way, error) {
+func (p Place) openWay(w sandbox.Workspace, c sandbox.Command) (*way, error) {
 	if len(c.Network) == 0 {
 		return nil, nil
 	}
@@ -40,9 +40,9 @@ func (b *Backend) openWay(w sandbox.Workspace, c sandbox.Command) (*way, error) 
 	if err != nil {
 		return nil, err
 	}
-	o := b.o.Egress
+	o := p.Egress
 	out := &way{env: rules.Environment()}
-	o.Run, o.Rules, o.Record, o.Now = string(w.ID), rules, out.record, b.o.Now
+	o.Run, o.Rules, o.Record, o.Now = string(w.ID), rules, out.record, p.Now
 	if out.proxy, err = egress.New(o); err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package worktree
+package local
 
 import (
 	"errors"
@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// removeAll removes a tree that a sandbox has written. os.RemoveAll follows no link and takes paths longer than PATH_MAX, but
+// RemoveAll removes a tree that a sandbox has written. os.RemoveAll follows no link and takes paths longer than PATH_MAX, but
 // an ordinary user cannot empty a directory without permissions, which a sandbox can make.
-func removeAll(path string) error {
+func RemoveAll(path string) error {
 	err := os.RemoveAll(path)
 	if !errors.Is(err, fs.ErrPermission) {
 		return err

@@ -1,70 +1,82 @@
-package worktree
+package local
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/sandpiper-bot/sandpiper/sandbox"
-	"github.com/sandpiper-bot/sandpiper/sandbox/internal/durable"
+	"github.com/sandpiper-bot/sandpiper/sandbox/broker"
+	"github.com/sandpiper-bot/sandpiper/sandbox/egress"
 	"github.com/sandpiper-bot/sandpiper/sandbox/jail"
 )
 
+// Place is where a command of a run finds its files: what differs between the backends.
+type Place struct {
+	Backend string
+	Mounts  []jail.Mount // the workspace, the git directory, what lies over them
+	Home    string
+	Used    *jail.Usage // what the writable directories held when they were made
+	System  []string
+	UID     int
+	Egress  egress.Options // see Options of the backends
+	Broker  *broker.Broker // nil: a command that has a grant is refused
+	Now     func() time.Time
+}
+
 // Launch runs a command in the jail and returns after the last process of it is dead.
-func (b *Backend) Launch(ctx context.Context, w sandbox.Workspace, c sandbox.Command, stdio sandbox.Stdio) (sandbox.Exit, []sandbox.Finding, error) {
-	now := b.o.Now().UTC()
-	spec, err := b.spec(w, c)
+func Launch(ctx context.Context, w sandbox.Workspace, p Place, c sandbox.Command, stdio sandbox.Stdio) (sandbox.Exit, []sandbox.Finding, error) {
+	now := p.Now().UTC()
+	spec, err := p.spec(w, c)
 	if err != nil {
 		return sandbox.Exit{}, nil, err
 	}
-	out, err := b.openWay(w, c)
+	out, err := p.openWay(w, c)
 	if err != nil {
 		return sandbox.Exit{}, nil, fmt.Errorf("network of sandbox %s: %w", w.ID, err)
 	}
 	if out != nil {
-		spec.Listen, spec.Env = out.proxy.Serve, append(out.env, spec.Env...)
+		spec.Env = append(out.env, spec.Env...)
 	}
+	desk, err := p.openDesk(w, c)
+	if err != nil {
+		return sandbox.Exit{}, nil, errors.Join(fmt.Errorf("broker of sandbox %s: %w", w.ID, err), out.close())
+	}
+	spec.Listen = listen(desk, out)
 	var in io.Reader = stdio.In
 	if c.Stdin != "" {
 		in = strings.NewReader(c.Stdin)
 	}
 	res, err := jail.Run(ctx, spec, jail.Stdio{In: in, Out: stdio.Out, Err: stdio.Err})
 	err = errors.Join(err, out.close())
+	spent, refused := closeDesk(desk)
 	var not *jail.NotStarted
 	switch {
 	case errors.As(err, &not):
-		return sandbox.Exit{Code: not.Code, Reason: sandbox.NotBegun, Message: not.Reason, Started: now, Ended: b.o.Now().UTC()}, nil, nil
+		return sandbox.Exit{Code: not.Code, Reason: sandbox.NotBegun, Message: not.Reason, Started: now, Ended: p.Now().UTC()}, nil, nil
 	case errors.Is(err, jail.ErrUnavailable):
-		return sandbox.Exit{}, nil, &sandbox.ErrUnavailable{Backend: b.Name(), Reason: err.Error()}
+		return sandbox.Exit{}, nil, &sandbox.ErrUnavailable{Backend: p.Backend, Reason: err.Error()}
 	case err != nil:
 		return sandbox.Exit{}, nil, fmt.Errorf("launch in sandbox %s: %w", w.ID, err)
 	}
 	exit := exitOf(res)
-	exit.Blocked = out.blocked()
-	return exit, append(b.findings(w, res), out.findings(w.ID, b.o.Now())...), nil
+	exit.Blocked, exit.Spent = out.blocked(), spent
+	return exit, slices.Concat(findings(w, p.Now().UTC(), res), out.findings(w.ID, p.Now()), refused), nil
 }
 
-func (b *Backend) spec(w sandbox.Workspace, c sandbox.Command) (jail.Spec, error) {
+func (p Place) spec(w sandbox.Workspace, c sandbox.Command) (jail.Spec, error) {
 	if c.Dir != "" && !filepath.IsLocal(c.Dir) {
 		return jail.Spec{}, fmt.Errorf("directory %q of the command is not below the workspace", c.Dir)
 	}
-	var usage jail.Usage
-	if err := durable.ReadJSON(filepath.Join(w.Dir, used), &usage); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return jail.Spec{}, err
-	}
 	s := jail.Spec{
 		Name: string(w.ID), Argv: c.Argv, Dir: path.Join(jail.WorkspaceDir, c.Dir), Env: c.Env,
-		Workspace: b.Path(w), Home: filepath.Join(w.Dir, home), System: b.o.System, Hostname: "sandpiper", UID: b.o.UID, Used: &usage,
-		Mounts: []jail.Mount{
-			{Host: filepath.Join(w.Dir, gitDir), Inside: inGit, Writable: true},
-			{Host: filepath.Join(w.Store, "objects"), Inside: inObjects},
-			{Host: filepath.Join(w.Dir, gitFile), Inside: path.Join(jail.WorkspaceDir, ".git")},
-		},
+		Home: p.Home, System: p.System, Hostname: "sandpiper", UID: p.UID, Used: p.Used, Mounts: p.Mounts,
 		Limits: jail.Limits{Procs: w.Limits.Procs, Memory: w.Limits.Memory, Disk: w.Limits.Disk, Output: w.Limits.Output,
 			Files: w.Limits.Files, Wall: w.Limits.Wall},
 	}
@@ -104,14 +116,14 @@ func exitOf(r jail.Result) sandbox.Exit {
 	return e
 }
 
-func (b *Backend) findings(w sandbox.Workspace, r jail.Result) []sandbox.Finding {
+func findings(w sandbox.Workspace, now time.Time, r jail.Result) []sandbox.Finding {
 	var out []sandbox.Finding
 	for _, o := range r.Observations {
 		outcome, severity := "contained", "low"
 		if o.Kind == "proc.survivor" {
 			outcome, severity = "inconclusive", "high"
 		}
-		out = append(out, sandbox.Finding{Run: w.ID, Time: b.o.Now().UTC(), Kind: o.Kind, Severity: severity, Observer: "host",
+		out = append(out, sandbox.Finding{Run: w.ID, Time: now, Kind: o.Kind, Severity: severity, Observer: "host",
 			Evidence: o.Evidence, Outcome: outcome})
 	}
 	return out

@@ -1,4 +1,4 @@
-package worktree
+package local
 
 import (
 	"bytes"
@@ -13,20 +13,17 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandpiper-bot/sandpiper/sandbox"
-	"github.com/sandpiper-bot/sandpiper/sandbox/jail"
 )
 
-var _ sandbox.Quieter = (*Backend)(nil)
-
 // Quiet ends what a supervisor that was killed has left: its jail dies with it, but not in the same instant. Found are the
-// processes that have the workspace of this run mounted, wherever they hide.
-func (b *Backend) Quiet(ctx context.Context, w sandbox.Workspace) error {
+// processes that have the workspace of this run mounted, wherever they hide: mark is what /proc/<pid>/mountinfo says of them.
+func Quiet(ctx context.Context, w sandbox.Workspace, mark string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		n, err := killInside(w)
+		n, err := killInside([]byte(mark))
 		if err != nil || n == 0 {
 			return err
 		}
@@ -38,7 +35,7 @@ func (b *Backend) Quiet(ctx context.Context, w sandbox.Workspace) error {
 	}
 }
 
-func killInside(w sandbox.Workspace) (int, error) {
+func killInside(mark []byte) (int, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return 0, err
@@ -46,14 +43,14 @@ func killInside(w sandbox.Workspace) (int, error) {
 	n := 0
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
-		if err != nil || !inside(pid, w) {
+		if err != nil || !inside(pid, mark) {
 			continue
 		}
 		fd, err := unix.PidfdOpen(pid, 0)
 		if err != nil {
 			continue
 		}
-		if inside(pid, w) { // still the same process, now that the descriptor holds its pid
+		if inside(pid, mark) { // still the same process, now that the descriptor holds its pid
 			n++
 			err = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
 		}
@@ -65,9 +62,7 @@ func killInside(w sandbox.Workspace) (int, error) {
 	return n, nil
 }
 
-// inside says whether a process has the workspace mounted where a jail has it. The path in mountinfo begins at the root of the
-// file system that the state directory lies on (proc(5)), hence only its end is compared.
-func inside(pid int, w sandbox.Workspace) bool {
+func inside(pid int, mark []byte) bool {
 	info, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "mountinfo"))
-	return err == nil && bytes.Contains(info, fmt.Appendf(nil, "/%s/%s %s ", w.ID, w.ID, jail.WorkspaceDir))
+	return err == nil && bytes.Contains(info, mark)
 }
