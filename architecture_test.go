@@ -57,6 +57,7 @@ var house = []edge{
 	{"app", "webhooks", "the composition: intake"},
 	{"app/agent", "app/policy", "the policy says which context the agent is given"},
 	{"app/agent", "sandbox", "a profile makes commands and reads exits"},
+	{"app/audit", "app/store", "the chain lies in the database"},
 	{"app/config", "sandbox", "limits are settings"},
 	{"app/config", "sandbox/redact", "secrets are typed from the moment they are read"},
 	{"app/installation", "sandbox/git", "it answers when git asks for credentials"},
