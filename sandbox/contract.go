@@ -138,6 +138,7 @@ type Exit struct {
 	Output    int64     `json:"output"` // bytes that the command wrote
 	Truncated bool      `json:"truncated,omitempty"`
 	Blocked   []string  `json:"blocked,omitempty"` // hosts that it asked for and that are not open to it, as a policy would name them
+	Spent     *Spent    `json:"spent,omitempty"`   // of its grant; nil: it had none
 }
 
 // OK says whether the command ran to its end and ended with 0.

@@ -159,6 +159,11 @@ func roundTrip(s started) started {
 	if len(s.Command.Network) == 0 {
 		s.Command.Network = nil
 	}
+	if g := s.Command.Broker; g != nil && len(g.Models) == 0 {
+		grant := *g
+		grant.Models = nil
+		s.Command.Broker = &grant
+	}
 	return s
 }
 

@@ -25,8 +25,9 @@ import (
 	"github.com/sandpiper-bot/sandpiper/sandbox/redact"
 )
 
-// Address is where a command finds the broker: a port of the loopback of its own network namespace.
-const Address = "127.0.0.1:3129"
+// Address is where a command finds the broker: a port of the loopback of its own network namespace. The egress proxy is on the
+// same one. A request for a path is for the broker, one for a tunnel or a whole address for the proxy.
+const Address = "127.0.0.1:3128"
 
 // GitURL is the address of the run's repository for git inside.
 const GitURL = "http://" + Address + "/git"
@@ -34,8 +35,8 @@ const GitURL = "http://" + Address + "/git"
 // Endpoint is the base address of a model's API inside, as its vendor's own would be without /v1.
 func Endpoint(model string) string { return "http://" + Address + "/model/" + model }
 
-// Calls is the name of the file of records in the directory of a run, one JSON object a line.
-const Calls = "calls.jsonl"
+// Calls is the name of the file of records in the directory of a command, one JSON object a line.
+const Calls = "broker.jsonl"
 
 // Upstream is where a model's API is, and the key for it.
 type Upstream struct {
@@ -113,7 +114,7 @@ func (e *ErrNoModel) Error() string {
 	return fmt.Sprintf("the broker has no key for the model endpoint %s", e.Model)
 }
 
-// Session serves one command of one run. Close it when the command's last process is dead.
+// Session serves one command of one run.
 type Session struct {
 	run       sandbox.ID
 	actions   []Action
@@ -123,10 +124,9 @@ type Session struct {
 	now       func() time.Time
 	transport *http.Transport // made for this session; nil: somebody else's
 
-	calls  sync.WaitGroup
-	stop   context.CancelFunc
-	ctx    context.Context
-	server *server
+	ctx   context.Context // of all calls
+	stop  context.CancelFunc
+	calls sync.WaitGroup
 
 	mu      sync.Mutex
 	file    *os.File
@@ -136,7 +136,7 @@ type Session struct {
 // maxInFlight is how many calls of one command are worked on at once; more wait for their turn. Agents have a handful at a time.
 const maxInFlight = 16
 
-// Open makes the session of one command. Its records are added to Calls in the directory of the run.
+// Open makes the session of one command. Its records are added to Calls in the directory of the command.
 func (b *Broker) Open(w sandbox.Workspace, g sandbox.Grant) (*Session, error) {
 	s := &Session{run: w.ID, budget: newBudget(g), turns: make(chan struct{}, maxInFlight), log: b.o.Log, now: b.o.Now,
 		refused: map[string]int64{}}
@@ -159,7 +159,7 @@ func (b *Broker) Open(w sandbox.Workspace, g sandbox.Grant) (*Session, error) {
 		s.actions = append(s.actions, gitActions(&repository{stores: b.o.Stores, key: storeKey(w.Store), run: w.ID})...)
 	}
 	s.actions = append(s.actions, b.o.Actions...)
-	file, err := os.OpenFile(filepath.Join(w.Dir, Calls), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	file, err := os.OpenFile(filepath.Join(w.Exec, Calls), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("broker: records: %w", err)
 	}
@@ -168,12 +168,9 @@ func (b *Broker) Open(w sandbox.Workspace, g sandbox.Grant) (*Session, error) {
 	return s, nil
 }
 
-// Close ends what is still under way and says what was used, and what was refused.
+// Close says what was used, and what was refused. Call it after Serve has returned.
 func (s *Session) Close() (sandbox.Spent, []sandbox.Finding) {
 	s.stop()
-	if s.server != nil {
-		s.server.close()
-	}
 	s.calls.Wait()
 	if s.transport != nil {
 		s.transport.CloseIdleConnections()

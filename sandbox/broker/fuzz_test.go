@@ -29,7 +29,7 @@ func FuzzTarget(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	s, err := b.Open(sandbox.Workspace{ID: "r-fuzz-1", Dir: f.TempDir()}, sandbox.Grant{Models: everything})
+	s, err := b.Open(sandbox.Workspace{ID: "r-fuzz-1", Exec: f.TempDir()}, sandbox.Grant{Models: everything})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -72,7 +72,7 @@ func openRepo(t *testing.T) *repo {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := openOn(t, b, sandbox.Workspace{ID: "r-test-1", Dir: t.TempDir(), Store: stores.Dir("local-test")}, sandbox.Grant{Git: true})
+	w := openOn(t, b, sandbox.Workspace{ID: "r-test-1", Exec: t.TempDir(), Store: stores.Dir("local-test")}, sandbox.Grant{Git: true})
 	return &repo{w, t, main, base, secret}
 }
 

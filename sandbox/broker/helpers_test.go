@@ -26,6 +26,8 @@ type world struct {
 	t       *testing.T
 	broker  *Broker
 	session *Session
+	listen  net.Listener
+	served  chan struct{}
 	url     string
 	dir     string
 	closed  bool
@@ -55,7 +57,7 @@ func open(t *testing.T, upstream http.Handler, g sandbox.Grant, more ...Action) 
 	if g.Models == nil {
 		g.Models = everything
 	}
-	return openOn(t, b, sandbox.Workspace{ID: "r-test-1", Dir: t.TempDir()}, g)
+	return openOn(t, b, sandbox.Workspace{ID: "r-test-1", Exec: t.TempDir()}, g)
 }
 
 func openOn(t *testing.T, b *Broker, w sandbox.Workspace, g sandbox.Grant) *world {
@@ -68,8 +70,8 @@ func openOn(t *testing.T, b *Broker, w sandbox.Workspace, g sandbox.Grant) *worl
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Serve(l)
-	wd := &world{t: t, broker: b, session: s, url: "http://" + l.Addr().String(), dir: w.Dir}
+	wd := &world{t: t, broker: b, session: s, listen: l, served: make(chan struct{}), url: "http://" + l.Addr().String(), dir: w.Exec}
+	go func() { defer close(wd.served); s.Serve(l) }()
 	t.Cleanup(func() { wd.close() })
 	return wd
 }
@@ -77,6 +79,8 @@ func openOn(t *testing.T, b *Broker, w sandbox.Workspace, g sandbox.Grant) *worl
 func (w *world) close() {
 	if !w.closed {
 		w.closed = true
+		w.listen.Close()
+		<-w.served
 		w.spent, w.found = w.session.Close()
 	}
 }

@@ -191,7 +191,7 @@ func TestModelIsRefusedWithoutKeyOrGrant(t *testing.T) {
 		t.Error(diff)
 	}
 	for _, name := range []string{"openai", "anthropic"} {
-		if _, err := b.Open(sandbox.Workspace{Dir: t.TempDir()}, sandbox.Grant{Models: []string{name}}); err == nil || !strings.Contains(err.Error(), name) {
+		if _, err := b.Open(sandbox.Workspace{Exec: t.TempDir()}, sandbox.Grant{Models: []string{name}}); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

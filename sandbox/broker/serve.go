@@ -1,39 +1,27 @@
 package broker
 
 import (
+	"log/slog"
 	"net"
 	"net/http"
 	"sync"
 	"time"
-
-	"log/slog"
 )
 
 // maxConns is how many connections of one command are open at once. The process that serves has few descriptors to spare, and needs
 // them to end what it supervises.
 const maxConns = 128
 
-// server is the HTTP server of one session.
-type server struct {
-	http.Server
-	served sync.WaitGroup
-}
-
-// Serve answers on a listener until Close. It returns at once.
+// Serve answers on a listener until it is closed, and returns when the calls have ended: whoever asked is dead by then.
 func (s *Session) Serve(l net.Listener) {
-	s.server = &server{Server: http.Server{
+	server := &http.Server{
 		Handler: s, DisableGeneralOptionsHandler: true, ReadHeaderTimeout: 15 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
-	}}
-	s.server.served.Go(func() {
-		_ = s.server.Serve(&limited{Listener: l, free: make(chan struct{}, maxConns), closed: make(chan struct{})})
-	})
-}
-
-// close ends all connections; handlers end with them.
-func (s *server) close() {
-	_ = s.Close()
-	s.served.Wait()
+	}
+	_ = server.Serve(&limited{Listener: l, free: make(chan struct{}, maxConns), closed: make(chan struct{})})
+	s.stop()
+	_ = server.Close()
+	s.calls.Wait()
 }
 
 // limited accepts no more than a number of connections at once.

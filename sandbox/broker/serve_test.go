@@ -20,22 +20,14 @@ func TestManyClientsAndNothingLeft(t *testing.T) {
 	api := scripted()
 	w := open(t, api, sandbox.Grant{})
 	goroutines, files := settled(t)
-	next, err := w.broker.Open(sandbox.Workspace{ID: "r-test-2", Dir: t.TempDir()}, sandbox.Grant{Models: everything})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	next.Serve(l)
+	next := openOn(t, w.broker, sandbox.Workspace{ID: "r-test-2", Exec: t.TempDir()}, sandbox.Grant{Models: everything})
 	client := &http.Client{Transport: &http.Transport{}}
 	var all sync.WaitGroup
 	for i := range 64 {
 		all.Go(func() {
 			for j := range 8 {
 				a := ask[(i+j)%len(ask)]
-				resp, err := client.Post("http://"+l.Addr().String()+a.path, "application/json", strings.NewReader(a.body))
+				resp, err := client.Post(next.url+a.path, "application/json", strings.NewReader(a.body))
 				if err != nil {
 					t.Error(err)
 					return
@@ -50,7 +42,8 @@ func TestManyClientsAndNothingLeft(t *testing.T) {
 	}
 	all.Wait()
 	client.CloseIdleConnections()
-	spent, found := next.Close()
+	next.close()
+	spent, found := next.spent, next.found
 	if spent.Requests != 64*8 || len(found) > 0 || len(api.Requests()) != 64*8 {
 		t.Errorf("spent %+v, %d requests, %v", spent, len(api.Requests()), found)
 	}
