@@ -278,7 +278,7 @@ func TestHydrateIsBounded(t *testing.T) {
 // The agent may repeat what it was told, and the bot may show that in a comment; no line of it may be a command to the bot.
 func TestCase01PromptIsNoCommand(t *testing.T) {
 	t.Parallel()
-	text := prompt(exampleTask(), Receipt{Items: []Item{{Kind: "instructions"}, {Kind: "skills"}}}) + (&ErrNeedsNetwork{Agent: "x"}).Error()
+	text := prompt(exampleTask(), Receipt{Items: []Item{{Kind: "instructions"}, {Kind: "skills"}}}) + (&ErrNeedsModel{Agent: "x", Model: "y"}).Error()
 	for line := range strings.Lines(text) {
 		if strings.HasPrefix(strings.TrimSpace(line), "/sandpiper ") {
 			t.Errorf("this line is a command: %q", line)

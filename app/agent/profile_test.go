@@ -49,12 +49,15 @@ func TestPlainCommandIsLaunched(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if p.NeedsNetwork || p.Version != "" {
+	if p.Model != "" || p.Version != "" {
 		t.Errorf("%+v", p)
 	}
 }
 
-func TestNamedAgentsWaitForTheNetwork(t *testing.T) {
+// offered are endpoints as the broker would offer them.
+var offered = map[string]string{"anthropic": "http://broker/model/anthropic", "openai": "http://broker/model/openai", "gemini": "http://broker/model/gemini"}
+
+func TestNamedAgentsNeedTheirModel(t *testing.T) {
 	t.Parallel()
 	dir := hydrated(t)
 	for _, name := range policy.Profiles() {
@@ -62,27 +65,58 @@ func TestNamedAgentsWaitForTheNetwork(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = p.Command(Launch{Dir: dir})
-		var needs *ErrNeedsNetwork
-		if !errors.As(err, &needs) || needs.Agent != name || !strings.Contains(err.Error(), "./agent.sh") {
-			t.Errorf("%s: got %v", name, err)
+		for _, l := range []Launch{{Dir: dir, Network: []string{"npm"}}, {Dir: dir, Models: offered}, {Dir: dir, Grant: &sandbox.Grant{}}} {
+			var needs *ErrNeedsModel
+			_, err = p.Command(l)
+			if !errors.As(err, &needs) || needs.Agent != name || !strings.Contains(err.Error(), "./agent.sh") || !strings.Contains(err.Error(), "_KEY_FILE") {
+				t.Errorf("%s: got %v", name, err)
+			}
 		}
-		c, err := p.Command(Launch{Dir: dir, Network: []string{"npm"}})
+		l := Launch{Dir: dir, Models: offered, Grant: &sandbox.Grant{Git: true, Money: 7}}
+		c, err := p.Command(l)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.Argv[0] != name || !slices.Contains(c.Argv, read(t, dir, "prompt.md")) || len(c.Network) != 1 || p.Version == "" || c.Stdin != "" {
+		if c.Argv[0] != name || !slices.Contains(c.Argv, read(t, dir, "prompt.md")) || p.Version == "" || c.Stdin != "" {
 			t.Errorf("%s: %+v", name, c)
 		}
+		if diff := cmp.Diff(&sandbox.Grant{Models: []string{p.Model}, Git: true, Money: 7}, c.Broker); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+		told := strings.Join(c.Env, "\n")
 		for _, b := range c.Binds[1:] {
 			info, err := os.Stat(b.Host)
 			if err != nil || info.Mode().Perm() != 0o444 || !strings.HasPrefix(b.Inside, "/home/agent/.") {
 				t.Errorf("%s: %+v %v", name, b, err)
 			}
+			data, err := os.ReadFile(b.Host)
+			if err != nil {
+				t.Error(err)
+			}
+			told += string(data)
 		}
-		if _, err := p.Command(Launch{Dir: dir, Network: []string{"npm"}}); err != nil {
-			t.Errorf("%s, a second time: %v", name, err)
+		if !strings.Contains(told, offered[p.Model]) || strings.Contains(told, "https://") {
+			t.Errorf("%s is told of %s", name, told)
 		}
+		again, err := p.Command(l)
+		if diff := cmp.Diff(c, again); err != nil || diff != "" {
+			t.Errorf("%s, a second time: %v %s", name, err, diff)
+		}
+	}
+}
+
+func TestPlainCommandIsToldOfModels(t *testing.T) {
+	t.Parallel()
+	p, err := Lookup(policy.Agent{Command: []string{"x"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := p.Command(Launch{Dir: hydrated(t), Models: map[string]string{"openai": offered["openai"]}, Grant: &sandbox.Grant{Git: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(c.Env, "SANDPIPER_MODEL_OPENAI_URL=http://broker/model/openai") || !slices.Equal(c.Broker.Models, []string{"openai"}) || !c.Broker.Git {
+		t.Errorf("%+v %+v", c.Env, c.Broker)
 	}
 }
 

@@ -112,7 +112,7 @@ func judge(err error, failures int) (retry time.Duration, final *ended) {
 func finalClass(err error) *ended {
 	var permission *installation.ErrPermission
 	var refused *promote.ErrRefused
-	var profile *agent.ErrNeedsNetwork
+	var profile *agent.ErrNeedsModel
 	var unavailable *sandbox.ErrUnavailable
 	classes := []struct {
 		match   bool
