@@ -2,6 +2,8 @@ package app
 
 import (
 	"context"
+	"crypto/rand"
+	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,6 +21,7 @@ import (
 	"github.com/sandpiper-bot/sandpiper/app/config"
 	"github.com/sandpiper-bot/sandpiper/app/installation"
 	"github.com/sandpiper-bot/sandpiper/app/mission"
+	"github.com/sandpiper-bot/sandpiper/app/queue"
 	"github.com/sandpiper-bot/sandpiper/app/store"
 	"github.com/sandpiper-bot/sandpiper/checks"
 	"github.com/sandpiper-bot/sandpiper/sandbox"
@@ -49,6 +52,7 @@ type App struct {
 	redactor  *redact.Redactor
 	lock      *os.File
 	listener  net.Listener
+	host      string                         // of the state directory
 	ready     atomic.Pointer[mission.Engine] // nil until GitHub has told who we are
 }
 
@@ -74,6 +78,9 @@ func New(ctx context.Context, c *config.Config, o Options) (_ *App, err error) {
 		return nil, fmt.Errorf("state directory: %w", err)
 	}
 	if a.lock, err = lockState(c.StateDir); err != nil {
+		return nil, err
+	}
+	if a.host, err = hostID(c.StateDir); err != nil {
 		return nil, err
 	}
 	if a.Store, err = store.Open(ctx, c.Database()); err != nil {
@@ -104,6 +111,23 @@ func lockState(dir string) (*os.File, error) {
 		return nil, fmt.Errorf("state directory %s is in use by another bot; give this one its own SANDPIPER_STATE_DIR", dir)
 	}
 	return f, nil
+}
+
+// hostID is the name of a state directory among the bots that share a database. It is made once.
+func hostID(dir string) (string, error) {
+	file := filepath.Join(dir, "host-id")
+	text, err := os.ReadFile(file)
+	if err == nil && len(text) > 0 {
+		return string(text), nil
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", fmt.Errorf("state directory: %w", err)
+	}
+	id := strings.ToLower(rand.Text()[:12])
+	if err := os.WriteFile(file+".new", []byte(id), 0o600); err != nil {
+		return "", fmt.Errorf("state directory: %w", err)
+	}
+	return id, os.Rename(file+".new", file)
 }
 
 // Addr is where the bot listens.
@@ -169,20 +193,53 @@ func (a *App) work(ctx context.Context) {
 	if err != nil {
 		return // ctx has ended
 	}
+	engine, err := a.engine(ctx, slug)
+	if err != nil {
+		a.Log.Error("missions cannot move", "error", err)
+		return
+	}
+	a.ready.Store(engine)
+	if err := engine.Run(ctx); err != nil {
+		a.Log.Error("missions stopped", "error", err)
+	}
+	// Tokens that nobody will use any more are given back; a GitHub that does not answer is not waited for.
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
+	defer cancel()
+	a.github.Close(stop)
+}
+
+// engine puts the missions' machinery together with its queue: what becomes due in a transaction of the store is queued in it.
+func (a *App) engine(ctx context.Context, slug string) (*mission.Engine, error) {
 	c := a.Config
+	name, err := os.Hostname()
+	if err != nil {
+		name = a.host
+	}
 	engine := mission.New(mission.Config{
 		Settings: mission.Settings{
-			Label: c.Label, Slug: slug, AppID: c.AppID, GitHubURL: c.GitHubURL, StateDir: c.StateDir, Agent: c.Agent, Policy: c.PolicyFile, Workers: c.Workers,
+			Label: c.Label, Slug: slug, AppID: c.AppID, GitHubURL: c.GitHubURL, StateDir: c.StateDir, Agent: c.Agent, Policy: c.PolicyFile,
+			Host: a.host, HostName: name,
+			Places: mission.Places{Host: c.Workers, Repository: c.PerRepository, Installation: c.PerInstallation},
 		},
 		Store: a.Store, GitHub: a.github, Sandboxes: a.sandboxes, Git: a.stores,
 		Reporter: checks.NewReporter(checks.ReporterOptions{Log: a.Log, Redact: a.redactor.String, AppID: c.AppID, Now: a.options.Now}),
 		Redact:   a.redactor.String, Log: a.Log, Now: a.options.Now,
 	})
-	a.ready.Store(engine)
-	if err := engine.Run(ctx); err != nil {
-		a.Log.Error("missions stopped", "error", err)
+	ticks, err := queue.Open(ctx, queue.Options{
+		Database: a.Store.Pool(), Postgres: a.Store.Postgres(), Host: a.host, Workers: mostTicks, Log: a.Log, Now: a.options.Now,
+	}, engine.Work)
+	if err != nil {
+		return nil, err
 	}
+	engine.Queue = ticks
+	a.Store.Enqueue(func(ctx context.Context, tx *sql.Tx, t store.Tick) error {
+		return ticks.Add(ctx, tx, t.Mission, t.Host, t.At)
+	})
+	return engine, nil
 }
+
+// mostTicks is how many missions are looked at at once. Places bound what runs; a tick mostly waits.
+const mostTicks = 100
 
 // whoAmI asks GitHub for the App's slug until it answers.
 func (a *App) whoAmI(ctx context.Context) (slug string, err error) {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"log/slog"
+	"net/url"
 	"path/filepath"
 	"time"
 
@@ -16,7 +17,7 @@ type Config struct {
 	// a service that runs as root keeps its state in /var/lib (Filesystem Hierarchy Standard 5.8).
 	StateDir string `env:"SANDPIPER_STATE_DIR" shown:"$XDG_STATE_HOME/sandpiper; /var/lib/sandpiper for root" desc:"Directory of everything that the bot keeps: stores, runs, the database."`
 	// The database is a file beside the rest of the state, so that one directory is the whole backup.
-	DatabaseURL string `env:"DATABASE_URL" shown:"sandpiper.db in the state directory" desc:"The database: sqlite:PATH."`
+	DatabaseURL string `env:"DATABASE_URL" shown:"sandpiper.db in the state directory" desc:"The database: sqlite:PATH or postgres://…; several bots share the work on PostgreSQL."`
 
 	// Loopback: nothing is open to a network before somebody says so. TLS is the reverse proxy's.
 	Listen    string `env:"SANDPIPER_LISTEN" envDefault:"127.0.0.1:7081" desc:"Address for webhooks, as host:port. Put a TLS proxy in front."`
@@ -39,7 +40,10 @@ type Config struct {
 	// For 'sandpiper try', and for an organisation that leaves nothing to its repositories.
 	PolicyFile string `env:"SANDPIPER_POLICY_FILE" desc:"A policy that is used instead of every repository's own."`
 	// An agent mostly waits for its model, its checks use every core; four keep a small machine busy and not swamped.
-	Workers int `env:"SANDPIPER_WORKERS" envDefault:"4" desc:"Missions that are worked on at the same time."`
+	Workers int `env:"SANDPIPER_WORKERS" envDefault:"4" desc:"Missions that have a sandbox on this machine at the same time; the others wait in the queue."`
+	// Half of a machine for one repository: a run of labels there does not keep the others waiting.
+	PerRepository   int `env:"SANDPIPER_MISSIONS_PER_REPOSITORY" envDefault:"4" desc:"Missions of one repository that have a sandbox at the same time."`
+	PerInstallation int `env:"SANDPIPER_MISSIONS_PER_INSTALLATION" envDefault:"20" desc:"Missions of one installation that have a sandbox at the same time."`
 
 	Backend string `env:"SANDPIPER_BACKEND" envDefault:"worktree" desc:"What provides sandboxes."`
 	// A week: a person who comes back after some days off still finds the workspace of a failed run.
@@ -61,7 +65,7 @@ type Config struct {
 	unknown []string
 }
 
-// Database is the path of the SQLite database.
+// Database is the path of the SQLite database, or the address of the PostgreSQL one, which may hold a password.
 func (c *Config) Database() string {
 	if c.DatabaseURL == "" {
 		return filepath.Join(c.StateDir, "sandpiper.db")
@@ -86,6 +90,11 @@ func (c *Config) Secrets() []redact.Secret {
 	secrets := append([]redact.Secret(nil), c.WebhookSecrets...)
 	if !c.PrivateKey.IsZero() {
 		secrets = append(secrets, c.PrivateKey)
+	}
+	if u, err := url.Parse(c.DatabaseURL); err == nil && u.User != nil {
+		if password, ok := u.User.Password(); ok && password != "" {
+			secrets = append(secrets, redact.NewSecret(password))
+		}
 	}
 	return secrets
 }

@@ -92,7 +92,7 @@ func TestAllProblemsAtOnce(t *testing.T) {
 		"SANDPIPER_LOG_FORMAT=xml",
 		"SANDPIPER_WORKERS=0",
 		"SANDPIPER_SYSTEM_PATHS=opt,/",
-		"DATABASE_URL=postgres://u:hunter2@db/x",
+		"DATABASE_URL=mysql://u:hunter2@db/x",
 	}, 1)
 	var bad *Error
 	if !errors.As(err, &bad) || c == nil {

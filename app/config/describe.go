@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"net/url"
 	"reflect"
 	"strings"
 
@@ -36,7 +37,7 @@ func (c *Config) Describe() []Setting {
 		}
 		// A zero that nobody asked for is "not set".
 		if v := value.FieldByIndex(f.Index); set || !v.IsZero() || f.Tag.Get("envDefault") != "" {
-			s.Value = show(v.Interface())
+			s.Value = withoutPassword(show(v.Interface()))
 		}
 		all = append(all, s)
 	}
@@ -83,6 +84,15 @@ func show(v any) string {
 		return strings.Join(v, ",")
 	}
 	return fmt.Sprint(v)
+}
+
+// withoutPassword hides the password of an address, as that of a database may hold one.
+func withoutPassword(value string) string {
+	u, err := url.Parse(value)
+	if err != nil || u.User == nil {
+		return value
+	}
+	return u.Redacted()
 }
 
 // Table is the settings as a Markdown table, for the documentation.

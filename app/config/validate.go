@@ -23,7 +23,7 @@ func (c *Config) validate() problems {
 	}
 	if c.DatabaseURL != "" && databasePath(c.DatabaseURL) == "" {
 		// The value is not repeated: the address of a database server may hold a password.
-		found.add("DATABASE_URL", "it names no SQLite database, the only kind that this version knows", "unset it, or set it to sqlite:/absolute/path")
+		found.add("DATABASE_URL", "it names neither a SQLite nor a PostgreSQL database", "unset it, or set it to sqlite:/absolute/path or postgres://user@host/name")
 	}
 	if host, port, err := net.SplitHostPort(c.Listen); err != nil || !isPort(port) || strings.Contains(host, "/") {
 		found.add("SANDPIPER_LISTEN", fmt.Sprintf("%q is not host:port", c.Listen), "set it to something like 127.0.0.1:7081, or :7081 for every address")
@@ -81,6 +81,8 @@ func (c *Config) validateNumbers(found *problems) {
 		least int64
 		like  string
 	}{
+		{"SANDPIPER_MISSIONS_PER_REPOSITORY", int64(c.PerRepository), 1, "4"},
+		{"SANDPIPER_MISSIONS_PER_INSTALLATION", int64(c.PerInstallation), 1, "20"},
 		{"SANDPIPER_WRITE_PACE", int64(c.WritePace), 0, "1s, or 0 for a GitHub that is not GitHub's own"},
 		{"SANDPIPER_RETENTION", int64(c.Retention), 0, "168h"},
 		{"SANDPIPER_LIMIT_PROCS", int64(c.LimitProcs), 1, "1024"},
@@ -140,8 +142,11 @@ func isPort(s string) bool {
 	return err == nil
 }
 
-// databasePath is the file that a sqlite: address names; empty for anything else.
+// databasePath is the file that a sqlite: address names, or a postgres: address as it is; empty for anything else.
 func databasePath(address string) string {
+	if strings.HasPrefix(address, "postgres://") || strings.HasPrefix(address, "postgresql://") {
+		return address
+	}
 	path, ok := strings.CutPrefix(address, "sqlite:")
 	if !ok {
 		return ""

@@ -17,11 +17,8 @@ import (
 // agentExec names the agent's execution in its sandbox.
 const agentExec = "agent"
 
-// A look at a running agent costs two small files; the mission is saved once a minute meanwhile.
-const (
-	lookEvery = 100 * time.Millisecond
-	lookFor   = time.Minute
-)
+// A look at a running agent costs two small files.
+const lookEvery = 100 * time.Millisecond
 
 // execute starts the agent, once, and looks whether it is done. It runs under a supervisor: neither this step nor the bot has
 // to live as long as it does.
@@ -37,12 +34,9 @@ func (e *Engine) execute(ctx context.Context, m *store.Mission) (next, error) {
 	if err := e.tell(ctx, m); err != nil {
 		e.Log.Warn("status comment", "mission", m.ID, "error", err) // the agent does not wait for it
 	}
-	exit, done, err := e.look(ctx, id)
+	exit, err := e.look(ctx, id)
 	if err != nil {
 		return next{}, err
-	}
-	if !done {
-		return next{step: stepExecute}, nil
 	}
 	run, err := e.Store.Run(ctx, m.Run)
 	if err != nil {
@@ -55,24 +49,21 @@ func (e *Engine) execute(ctx context.Context, m *store.Mission) (next, error) {
 	return next{step: stepInspect, found: profile.Name}, nil
 }
 
-// look polls the agent for a while.
-func (e *Engine) look(ctx context.Context, id sandbox.ID) (sandbox.Exit, bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, lookFor)
+// look polls the agent until it is done or the tick has to make room.
+func (e *Engine) look(ctx context.Context, id sandbox.ID) (sandbox.Exit, error) {
+	ctx, cancel := e.parkable(ctx)
 	defer cancel()
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
 	for {
 		exit, done, err := e.Sandboxes.Poll(context.WithoutCancel(ctx), id, agentExec)
 		if done || err != nil {
-			return exit, done, err
+			return exit, err
 		}
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return sandbox.Exit{}, false, nil
-			}
-			return sandbox.Exit{}, false, context.Cause(ctx)
+			return sandbox.Exit{}, context.Cause(ctx)
 		}
 	}
 }
@@ -87,7 +78,7 @@ func (e *Engine) agentCommand(m *store.Mission) (agent.Profile, sandbox.Command,
 	if err != nil {
 		return agent.Profile{}, sandbox.Command{}, end(BlockedByPolicy, err, "%v", err)
 	}
-	command, err := profile.Command(agent.Launch{Dir: e.taskDir(m.Run), Timeout: p.Budget.Time, Output: int64(p.Budget.Output)})
+	command, err := profile.Command(agent.Launch{Dir: e.taskDir(m.Run), Timeout: p.Budget.Time, Output: int64(p.Budget.Output), Network: p.Network})
 	return profile, command, err
 }
 

@@ -172,6 +172,7 @@ func (e *Engine) issueChanged(ctx context.Context, c webhooks.IssueChanged) (str
 
 // installationChanged ends the missions that the App has lost its access for.
 func (e *Engine) installationChanged(ctx context.Context, c webhooks.InstallationChanged) (string, error) {
+	e.GitHub.Forget(c.InstallationID) // what it may do, and whether it is suspended, is read anew
 	var lost []*store.Mission
 	if c.Action == "deleted" || c.Action == "suspend" {
 		all, err := e.Store.OpenOfInstallation(ctx, c.InstallationID, 0)
@@ -241,6 +242,5 @@ func (e *Engine) ask(ctx context.Context, m *store.Mission, want, by string) err
 		return err
 	}
 	e.interrupt(m.ID)
-	e.Wake()
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"time"
 
@@ -173,8 +172,7 @@ func passing(err error) bool {
 	if errors.As(err, &response) && response.Response != nil {
 		return response.Response.StatusCode >= 500
 	}
-	var network net.Error
-	return errors.Is(err, git.ErrNetwork) || errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, sandbox.ErrBusy)
+	return errors.Is(err, git.ErrNetwork) || errors.Is(err, installation.ErrUnreachable) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, sandbox.ErrBusy)
 }
 
 // plainCause is the innermost sentence of an error that a person can use: GitHub's words, a reason, or its last part.

@@ -116,8 +116,8 @@ func (e *Engine) request(m *store.Mission, run *store.Run, bot promote.Person) (
 // draftReason says why a pull request is not ready to be merged; empty: it is.
 func draftReason(m *store.Mission, run *store.Run, results []checks.Result) (string, error) {
 	var reasons []string
-	if !passed(results) {
-		reasons = append(reasons, "a required check failed")
+	if !checks.Passed(listed(results), results) {
+		reasons = append(reasons, "a required check did not pass")
 	}
 	p, err := policyOf(m)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/go-github/v60/github"
 
@@ -63,7 +64,6 @@ func (e *Engine) checkPull(ctx context.Context, t pullTrigger) (string, error) {
 		return "", err
 	}
 	e.interrupt(there.ID)
-	e.Wake()
 	return "mission " + there.ID + " runs the checks again", e.unlabelPull(ctx, t)
 }
 
@@ -110,7 +110,7 @@ func (e *Engine) takePull(ctx context.Context, m *store.Mission) (next, error) {
 	if err := e.takeLabel(ctx, m); err != nil {
 		return next{}, err
 	}
-	return next{step: stepCreate, found: fmt.Sprintf("mission %s, head %.7s of #%d", m.ID, m.Head, m.Number)}, nil
+	return next{step: stepQueue, found: fmt.Sprintf("mission %s, head %.7s of #%d", m.ID, m.Head, m.Number)}, nil
 }
 
 // createForPull makes a sandbox of the head. It is fetched from refs/pull/N/head of the base repository, which GitHub keeps
@@ -124,7 +124,7 @@ func (e *Engine) createForPull(ctx context.Context, m *store.Mission) (next, err
 	if err != nil {
 		return next{}, err
 	}
-	return next{step: stepVerify, found: e.describeSandbox(id)}, nil
+	return next{step: stepVerify, found: e.describeSandbox(m, id)}, nil
 }
 
 // supersede ends what an older head has running and starts on the newer one.
@@ -135,6 +135,7 @@ func (e *Engine) supersede(ctx context.Context, m *store.Mission) (next, error) 
 	m.Attempt++
 	m.Run = runID(m)
 	m.Head, m.Outcome, m.Message = m.NextHead, "", ""
+	m.Host, m.ReadyAt = "", time.Time{}
 	// The wish is cleared only after the new attempt is saved, so that a crash in between does this again.
 	if err := e.Store.Save(ctx, m, e.Now()); err != nil {
 		return next{}, err

@@ -10,7 +10,20 @@ import (
 	"github.com/sandpiper-bot/sandpiper/app/store"
 )
 
-// Wake has Run look at once whether something is due.
+// Times of the machinery. A bot that dies is missed after hostGone, well within a minute; a tick that is lost is made again
+// after overdue.
+const (
+	beatEvery      = 10 * time.Second
+	hostGone       = 35 * time.Second
+	reconcileEvery = 15 * time.Second
+	overdue        = 10 * time.Second
+	deliveryTime   = time.Minute            // that handling one delivery may take before another bot may try
+	deliveryPoll   = 2 * time.Second        // how long one that another bot stored may lie
+	mostAtOnce     = 16                     // deliveries that are handled at the same time
+	idlePoll       = 200 * time.Millisecond // least sleep while something is due that is in work already
+)
+
+// Wake has Run look at once whether a delivery is due.
 func (e *Engine) Wake() {
 	select {
 	case e.wake <- struct{}{}:
@@ -18,120 +31,118 @@ func (e *Engine) Wake() {
 	}
 }
 
-// idlePoll bounds how long Run sleeps although nothing is due, in case a clock was set back.
-const idlePoll = 30 * time.Second
-
-// Run handles deliveries and ticks missions until ctx ends, and returns when all of them have stopped. Whatever is under way
+// Run handles deliveries and ticks missions until ctx ends, and returns when all of that has stopped. Whatever is under way
 // then is found again by the next Run.
 func (e *Engine) Run(ctx context.Context) error {
+	e.life = ctx
+	if err := e.arrive(ctx); err != nil {
+		return err
+	}
+	var parts sync.WaitGroup
+	parts.Go(func() { e.deliverAll(ctx) })
+	parts.Go(func() { e.every(ctx, beatEvery, "heartbeat", e.beat) })
+	parts.Go(func() { e.every(ctx, reconcileEvery, "reconcile", e.reconcile) })
+	err := e.Queue.Run(ctx)
+	parts.Wait()
+	return err
+}
+
+// arrive takes back what a life of this bot before this one held.
+func (e *Engine) arrive(ctx context.Context) error {
+	if err := e.beat(ctx); err != nil {
+		return err
+	}
+	if err := e.Store.UnleaseHost(ctx, e.Host); err != nil {
+		return err
+	}
+	if !e.Store.Postgres() { // nobody else can be at them
+		if err := e.Store.ReleaseDeliveries(ctx, e.Now()); err != nil {
+			return err
+		}
+	}
+	return e.requeue(ctx, e.Now())
+}
+
+func (e *Engine) beat(ctx context.Context) error {
+	return e.Store.Beat(ctx, e.Host, e.HostName, e.Now())
+}
+
+// every does something now and then until ctx ends.
+func (e *Engine) every(ctx context.Context, period time.Duration, what string, do func(context.Context) error) {
+	ticker := time.NewTicker(period)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			if err := do(ctx); err != nil && ctx.Err() == nil {
+				e.Log.Error(what, "error", err)
+			}
+		}
+	}
+}
+
+// reconcile makes ticks again that were lost, and takes over what hosts that are gone had.
+func (e *Engine) reconcile(ctx context.Context) error {
+	return errors.Join(e.requeue(ctx, e.Now().Add(-overdue)), e.takeOver(ctx))
+}
+
+func (e *Engine) requeue(ctx context.Context, before time.Time) error {
+	lost, err := e.Store.Overdue(ctx, before, e.Now())
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, m := range lost {
+		errs = append(errs, e.Queue.AddNow(ctx, m.ID, m.Host))
+	}
+	return errors.Join(errs...)
+}
+
+// deliverAll handles deliveries as they come, several at once but one at a time for an issue.
+func (e *Engine) deliverAll(ctx context.Context) {
 	var workers sync.WaitGroup
 	defer workers.Wait()
-	slots := make(chan struct{}, max(e.Workers, 1))
+	slots := make(chan struct{}, mostAtOnce)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		if err := e.dispatch(ctx, slots, &workers); err != nil && ctx.Err() == nil {
+		claimed, err := e.Store.ClaimDeliveries(ctx, e.Now(), cap(slots)-len(slots), e.Now().Add(deliveryTime))
+		if err != nil && ctx.Err() == nil {
 			e.Log.Error("cannot read what is due", "error", err)
 		}
-		timer.Reset(e.untilDue(ctx))
+		for _, d := range claimed {
+			slots <- struct{}{}
+			workers.Go(func() {
+				defer func() { <-slots; e.Wake() }()
+				defer e.survive("delivery " + d.ID)
+				e.deliver(ctx, d)
+			})
+		}
+		timer.Reset(e.untilDelivery(ctx))
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-timer.C:
 		case <-e.wake:
 		}
 	}
 }
 
-// untilDue is how long to sleep. What is due but in work already is looked at again when its worker wakes Run.
-func (e *Engine) untilDue(ctx context.Context) time.Duration {
-	at, err := e.Store.NextDue(ctx)
+// survive keeps a defect of ours in one delivery from ending the bot. The delivery comes again when its claim runs out.
+func (e *Engine) survive(what string) {
+	if r := recover(); r != nil {
+		e.Log.Error("panic", "at", what, "panic", fmt.Sprint(r))
+	}
+}
+
+func (e *Engine) untilDelivery(ctx context.Context) time.Duration {
+	at, err := e.Store.NextDelivery(ctx)
 	if err != nil || at.IsZero() {
-		return idlePoll
+		return deliveryPoll
 	}
-	return min(max(at.Sub(e.Now()), 20*time.Millisecond), idlePoll)
-}
-
-func (e *Engine) dispatch(ctx context.Context, slots chan struct{}, workers *sync.WaitGroup) error {
-	deliveries, err := e.Store.DueDeliveries(ctx, e.Now(), 100)
-	if err != nil {
-		return err
-	}
-	for _, d := range deliveries {
-		e.spawn(ctx, workers, nil, "delivery:"+d.ID, func(ctx context.Context) { e.deliver(ctx, d) })
-	}
-	missions, err := e.Store.DueMissions(ctx, e.Now(), 1000)
-	if err != nil {
-		return err
-	}
-	for _, m := range missions {
-		e.spawn(ctx, workers, slots, m.ID, func(ctx context.Context) {
-			if err := e.Tick(ctx, m.ID); err != nil && ctx.Err() == nil {
-				e.Log.Error("tick", "mission", m.ID, "error", err)
-			}
-		})
-	}
-	return nil
-}
-
-// spawn starts work under a key unless it runs already or no slot is free. A panic ends that work and no other.
-func (e *Engine) spawn(ctx context.Context, workers *sync.WaitGroup, slots chan struct{}, key string, do func(context.Context)) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.ticking[key] != nil {
-		return
-	}
-	if slots != nil {
-		select {
-		case slots <- struct{}{}:
-		default:
-			return // the next free worker wakes Run
-		}
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	e.ticking[key] = cancel
-	workers.Add(1)
-	go func() {
-		defer workers.Done()
-		defer func() {
-			if r := recover(); r != nil {
-				e.Log.Error("panic", "key", key, "panic", fmt.Sprint(r))
-				e.afterPanic(context.WithoutCancel(ctx), key)
-			}
-			cancel(nil)
-			e.mu.Lock()
-			delete(e.ticking, key)
-			e.mu.Unlock()
-			if slots != nil {
-				<-slots
-			}
-			e.Wake()
-		}()
-		do(ctx)
-	}()
-}
-
-// afterPanic keeps a mission whose step panics from being tried without end.
-func (e *Engine) afterPanic(ctx context.Context, key string) {
-	m, err := e.Store.Mission(ctx, key)
-	if errors.Is(err, store.ErrNone) {
-		return
-	}
-	if err == nil {
-		err = e.failed(ctx, e.Log.With("mission", m.ID), m, errors.New("the bot met a defect of its own"))
-	}
-	if err != nil {
-		e.Log.Error("after panic", "key", key, "error", err)
-	}
-}
-
-// interrupt ends the present tick of a mission, so that a wish is seen now and not when a check has run to its end.
-func (e *Engine) interrupt(id string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if cancel := e.ticking[id]; cancel != nil {
-		cancel(errInterrupted)
-	}
+	return min(max(at.Sub(e.Now()), idlePoll), deliveryPoll)
 }
 
 // lane lets one delivery at a time act on an issue.
@@ -159,4 +170,19 @@ func (e *Engine) inLane(key string, do func() error) error {
 		e.mu.Unlock()
 	}()
 	return do()
+}
+
+// takeOver gives the missions of hosts that are gone to others.
+func (e *Engine) takeOver(ctx context.Context) error {
+	stranded, err := e.Store.Stranded(ctx, e.Now().Add(-hostGone))
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, m := range stranded {
+		if err := e.strand(ctx, m); err != nil && !errors.Is(err, store.ErrLeased) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }

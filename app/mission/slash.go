@@ -109,7 +109,6 @@ func (e *Engine) retry(ctx context.Context, gh *github.Client, m *store.Mission,
 			return "", err
 		}
 		e.interrupt(m.ID)
-		e.Wake()
 		return "The checks run again.", nil
 	case m.Step == stepWaiting:
 		return fmt.Sprintf("Mission %s has pull request #%d waiting for a review. Close it or say `/sandpiper discard` first; then `/sandpiper run` starts anew.", m.ID, m.Pull), nil

@@ -17,6 +17,7 @@ import (
 // stepWords say to people what a step does.
 var stepWords = map[string]string{
 	stepTake:    "taking it up",
+	stepQueue:   "waiting for a place",
 	stepCreate:  "making the sandbox",
 	stepExecute: "the agent is at work",
 	stepInspect: "looking at what changed",

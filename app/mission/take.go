@@ -43,7 +43,7 @@ func (e *Engine) takeIssue(ctx context.Context, m *store.Mission) (next, error) 
 	if err := e.takeLabel(ctx, m); err != nil {
 		return next{}, err
 	}
-	return next{step: stepCreate, found: fmt.Sprintf("mission %s, base %.7s (%s)", m.ID, m.Base, m.BaseBranch)}, nil
+	return next{step: stepQueue, found: fmt.Sprintf("mission %s, base %.7s (%s)", m.ID, m.Base, m.BaseBranch)}, nil
 }
 
 // pinBase fixes the commit that the mission starts from. It is never computed again: what the agent is given, what it

@@ -28,19 +28,6 @@ type standing struct {
 
 func (s standing) mayWrite() bool { return s.permission == "admin" || s.permission == "write" }
 
-// rank orders roles: a policy may ask for more than write.
-func (s standing) rank() int {
-	switch {
-	case s.permission == "admin":
-		return 3
-	case s.role == "maintain":
-		return 2
-	case s.permission == "write":
-		return 1
-	}
-	return 0
-}
-
 func (e *Engine) standing(ctx context.Context, gh *github.Client, repo installation.Repo, user webhooks.User) (standing, error) {
 	if user.Login == "" {
 		return standing{}, nil // the account is gone
@@ -193,16 +180,16 @@ func (e *Engine) begin(ctx context.Context, gh *github.Client, t trigger) (strin
 // insert gives a mission its id and stores it.
 func (e *Engine) insert(ctx context.Context, m *store.Mission) error {
 	m.CreatedAt, m.UpdatedAt, m.DueAt = e.Now(), e.Now(), e.Now()
-	m.ID = "m-" + newID()
-	m.Run = runID(m)
-	if err := e.Store.Begin(ctx, m); err != nil {
-		return err
+	for {
+		m.ID = "m-" + newID()
+		m.Run = runID(m)
+		if err := e.Store.Begin(ctx, m); !errors.Is(err, store.ErrID) {
+			return err
+		}
 	}
-	e.Wake()
-	return nil
 }
 
-// newID is five letters of a base of 32: a collision would be refused by the database, and a person can say it aloud.
+// newID is five letters of a base of 32: short enough to be said aloud.
 func newID() string { return strings.ToLower(rand.Text()[:5]) }
 
 // runID names the run of a mission's present attempt, and with it everything that the run owns.

@@ -32,7 +32,9 @@ func (e *Engine) verify(ctx context.Context, m *store.Mission) (next, error) {
 		if err != nil {
 			return next{}, err
 		}
-		results, err = checks.Run(ctx, e.Sandboxes, id, list, checks.Options{Tree: tree, Redact: e.Redact, Now: e.Now})
+		parkable, leave := e.parkable(ctx)
+		defer leave()
+		results, err = checks.Run(parkable, e.Sandboxes, id, list, checks.Options{Tree: tree, Redact: e.Redact, Now: e.Now, Network: networkOf(m)})
 		if err != nil {
 			return next{}, err
 		}
@@ -41,7 +43,7 @@ func (e *Engine) verify(ctx context.Context, m *store.Mission) (next, error) {
 	if err := e.Store.SaveRun(ctx, run); err != nil {
 		return next{}, err
 	}
-	if passed(results) {
+	if checks.Passed(list, results) {
 		if err := e.Sandboxes.Verified(ctx, sandbox.ID(m.Run)); err != nil {
 			return next{}, fmt.Errorf("sandbox %s: %w", m.Run, err)
 		}
@@ -69,16 +71,25 @@ func (e *Engine) checksOf(m *store.Mission, commit string) (*commitTree, []check
 	return tree, list, nil
 }
 
+// networkOf is what the policy opens to every command of a mission.
+func networkOf(m *store.Mission) []string {
+	p, err := policyOf(m)
+	if err != nil { // said where the policy is needed
+		return nil
+	}
+	return p.Network
+}
+
 func checkOf(c policy.Check) checks.Check {
 	return checks.Check{Name: c.Name, Run: c.Run, Dir: c.Dir, Annotate: c.Annotate, Required: c.Required, Timeout: c.Timeout}
 }
 
-// passed says whether no required check failed. One that could not be judged is not held against the change, and is
-// shown as what it is.
-func passed(results []checks.Result) bool {
-	return !slices.ContainsFunc(results, func(r checks.Result) bool {
-		return r.Required && r.Conclusion != checks.Success && r.Conclusion != checks.Neutral
-	})
+// listed gives back the checks that results are of.
+func listed(results []checks.Result) (list []checks.Check) {
+	for _, r := range results {
+		list = append(list, r.Check)
+	}
+	return list
 }
 
 func describeResults(results []checks.Result) string {
@@ -140,8 +151,10 @@ func (e *Engine) verifyPull(ctx context.Context, m *store.Mission) (next, error)
 		}
 	}
 	var reported error
-	results, err := checks.Run(ctx, e.Sandboxes, sandbox.ID(m.Run), list, checks.Options{
-		Tree: tree, Redact: e.Redact, Now: e.Now,
+	parkable, leave := e.parkable(ctx)
+	defer leave()
+	results, err := checks.Run(parkable, e.Sandboxes, sandbox.ID(m.Run), list, checks.Options{
+		Tree: tree, Redact: e.Redact, Now: e.Now, Network: networkOf(m),
 		Starting: func(c checks.Check) {
 			if _, err := e.Reporter.Start(ctx, gh, e.target(m), checkKey(m, c), e.Now()); err != nil {
 				e.Log.Warn("check not shown as started", "mission", m.ID, "check", c.Name, "error", err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"github.com/sandpiper-bot/sandpiper/app/installation"
 	"github.com/sandpiper-bot/sandpiper/app/store"
@@ -46,12 +47,16 @@ func (e *Engine) makeSandbox(ctx context.Context, m *store.Mission, run, base, f
 	return id, nil
 }
 
-func (e *Engine) describeSandbox(id sandbox.ID) string {
+func (e *Engine) describeSandbox(m *store.Mission, id sandbox.ID) string {
 	r, err := e.Sandboxes.Record(id)
 	if err != nil {
 		return string(id)
 	}
-	return fmt.Sprintf("%s: %s, bubblewrap, no network, no credential", id, r.Backend)
+	network := "no network"
+	if open := networkOf(m); len(open) > 0 {
+		network = "network to " + strings.Join(open, ", ") + " only"
+	}
+	return fmt.Sprintf("%s: %s, bubblewrap, %s, no credential", id, r.Backend, network)
 }
 
 // createForIssue makes the sandbox at the pinned base and lays what the agent is given beside it.
@@ -71,7 +76,7 @@ func (e *Engine) createForIssue(ctx context.Context, m *store.Mission) (next, er
 	if err := e.Store.SaveRun(ctx, run); err != nil {
 		return next{}, err
 	}
-	return next{step: stepExecute, found: e.describeSandbox(id)}, nil
+	return next{step: stepExecute, found: e.describeSandbox(m, id)}, nil
 }
 
 // inspect collects what the agent left, now that its last process is dead, and decides whether there is something to check.
@@ -169,7 +174,6 @@ func (e *Engine) finish(ctx context.Context, m *store.Mission) error {
 	if err != nil {
 		e.Log.Warn("the end could not be told on the issue", "mission", m.ID, "error", err)
 	}
-	e.GitHub.Release(ctx, repoOf(m))
 	return nil
 }
 

@@ -24,11 +24,11 @@ type Store struct {
 	enqueue func(ctx context.Context, tx *sql.Tx, tick Tick) error
 }
 
-// Tick is something that is due: a mission or a delivery, by id.
+// Tick is a mission that is due.
 type Tick struct {
-	Mission  string
-	Delivery string
-	At       time.Time
+	Mission string
+	Host    string // whose sandbox it has; "" where it has none
+	At      time.Time
 }
 
 // Open opens a database, makes its tables where they are missing, and brings it to the newest schema. The address is
@@ -142,6 +142,9 @@ func (s *Store) due(ctx context.Context, tick Tick, f func(conn) error) error {
 	return s.inTx(ctx, func(c conn, tx *sql.Tx) error {
 		if err := f(c); err != nil || s.enqueue == nil {
 			return err
+		}
+		if err := c.row(ctx, "select host from missions where id = ?", tick.Mission).Scan(&tick.Host); err != nil {
+			return fmt.Errorf("mission %s: %w", tick.Mission, err)
 		}
 		return s.enqueue(ctx, tx, tick)
 	})

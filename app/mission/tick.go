@@ -1,0 +1,202 @@
+package mission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/sandpiper-bot/sandpiper/app/store"
+)
+
+// Times of a tick. A lease outlives two missed renewals and ends before a minute is over.
+const (
+	leaseFor   = 40 * time.Second
+	renewEvery = 10 * time.Second
+	wishEvery  = time.Second      // how soon a wish that another bot took is seen
+	parkAfter  = 50 * time.Second // a tick that only waits makes room for others then
+	retryLease = time.Second
+)
+
+var (
+	// errInterrupted ends a tick because a person asked for something meanwhile; it is nobody's failure.
+	errInterrupted = errors.New("interrupted by a command")
+	// errParked ends the waiting for a command that runs on by itself: time is up, or the bot is stopping.
+	errParked = errors.New("parked")
+)
+
+// Work is one tick: it moves a mission on until it has to wait for something, and says when to look again; zero when only an
+// event moves it. One worker at a time has a mission, among all bots.
+func (e *Engine) Work(ctx context.Context, id string) (again time.Time, err error) {
+	worker := fmt.Sprintf("%s/%d", e.Host, e.ticks.Add(1))
+	m, err := e.Store.Lease(ctx, id, worker, e.Now(), e.Now().Add(leaseFor))
+	switch {
+	case errors.Is(err, store.ErrLeased):
+		return e.Now().Add(retryLease), nil
+	case errors.Is(err, store.ErrNone):
+		return time.Time{}, nil
+	case err != nil || m.Ended():
+		return time.Time{}, err
+	}
+	defer func() { err = errors.Join(err, e.Store.Unlease(context.WithoutCancel(ctx), id, worker)) }()
+	if m.Host != "" && m.Host != e.Host { // its sandbox is on another host's disk
+		return time.Time{}, e.Queue.AddNow(ctx, m.ID, m.Host)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer e.attend(ctx, m, worker, cancel)()
+	release := e.GitHub.Hold(repoOf(m))
+	defer release(context.WithoutCancel(ctx))
+	return e.tick(ctx, id)
+}
+
+// attend renews the lease of a mission and interrupts its tick when a person asks for something. The result ends that.
+func (e *Engine) attend(ctx context.Context, m *store.Mission, worker string, cancel context.CancelCauseFunc) (leave func()) {
+	e.mu.Lock()
+	e.ticking[m.ID] = cancel
+	e.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ticker := time.NewTicker(wishEvery)
+		defer ticker.Stop()
+		renewed := e.Now()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
+			if e.Now().Sub(renewed) >= renewEvery {
+				renewed = e.Now()
+				if _, err := e.Store.Lease(ctx, m.ID, worker, renewed, renewed.Add(leaseFor)); errors.Is(err, store.ErrLeased) {
+					cancel(errInterrupted) // we were too slow and another bot is at it
+					return
+				}
+			}
+			if now, err := e.Store.Mission(ctx, m.ID); err == nil && (now.Want != m.Want || now.NextHead != m.NextHead) {
+				cancel(errInterrupted)
+				return
+			}
+		}
+	}()
+	return func() {
+		cancel(nil)
+		<-done
+		e.mu.Lock()
+		delete(e.ticking, m.ID)
+		e.mu.Unlock()
+	}
+}
+
+// interrupt ends the present tick of a mission at once, if it is in this process.
+func (e *Engine) interrupt(id string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if cancel := e.ticking[id]; cancel != nil {
+		cancel(errInterrupted)
+	}
+}
+
+// parkable bounds the waiting for something that goes on by itself.
+func (e *Engine) parkable(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, timeout := context.WithTimeoutCause(ctx, parkAfter, errParked)
+	stop := context.AfterFunc(e.life, func() { cancel(errParked) })
+	return ctx, func() { stop(); timeout(); cancel(nil) }
+}
+
+// tick does steps, each of which is saved before the next one begins.
+func (e *Engine) tick(ctx context.Context, id string) (again time.Time, err error) {
+	began := e.Now()
+	for {
+		m, err := e.Store.Mission(context.WithoutCancel(ctx), id)
+		switch {
+		case err != nil:
+			return time.Time{}, err
+		case m.Ended(), m.DueAt.IsZero():
+			return time.Time{}, nil
+		case m.DueAt.After(e.Now()), ctx.Err() != nil, e.life.Err() != nil, e.Now().Sub(began) > parkAfter:
+			return m.DueAt, nil
+		}
+		if err := e.once(ctx, m); err != nil {
+			return time.Time{}, err
+		}
+	}
+}
+
+// once does one step and saves what became of it. Its own errors are those of the database.
+func (e *Engine) once(ctx context.Context, m *store.Mission) error {
+	log := e.Log.With("mission", m.ID, "issue", fmt.Sprintf("%s/%s#%d", m.Owner, m.Name, m.Number), "run", m.Run)
+	began := e.Now()
+	name := m.Step
+	to, err := e.work(ctx, m)
+	// What the step did has to be saved even if the program is asked to stop now.
+	ctx = context.WithoutCancel(ctx)
+	if err != nil {
+		return e.failed(ctx, log.With("step", name), m, err)
+	}
+	m.Failures = 0
+	m.Step = to.step
+	m.DueAt = e.Now().Add(to.after)
+	if to.idle {
+		m.DueAt = time.Time{}
+	}
+	if to.step == stepEnded {
+		m.EndedAt = e.Now()
+		m.DueAt = time.Time{}
+	}
+	if err := e.Store.Save(ctx, m, e.Now()); err != nil {
+		return err
+	}
+	if name != to.step {
+		log.Info("step done", "step", name, "next", to.step, "found", to.found, "took", e.Now().Sub(began), "outcome", m.Outcome, "pull", m.Pull, "head", m.Head)
+	}
+	return nil
+}
+
+// work obeys what a person asked for, takes up a newer head, or does the next step. A panic in it is a failure of the step.
+func (e *Engine) work(ctx context.Context, m *store.Mission) (_ next, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			e.Log.Error("panic", "mission", m.ID, "step", m.Step, "panic", fmt.Sprint(r))
+			err = errors.New("the bot met a defect of its own")
+		}
+	}()
+	if m.Want != "" {
+		return e.obey(ctx, m)
+	}
+	if m.NextHead != "" && m.Step != stepTake {
+		return e.supersede(ctx, m)
+	}
+	do := steps[m.Kind][m.Step]
+	if do == nil {
+		return next{}, end(Infrastructure, nil, "step %q is not known to this version", m.Step)
+	}
+	return do(e, ctx, m)
+}
+
+// failed decides what becomes of a mission whose step ended in an error.
+func (e *Engine) failed(ctx context.Context, log *slog.Logger, m *store.Mission, err error) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, errInterrupted) || errors.Is(err, errParked) {
+		return nil // shutting down, or a person's wish: the step is found again as it is
+	}
+	retry, final := judge(err, m.Failures)
+	m.Failures++
+	if final == nil {
+		log.Warn("step failed, will be tried again", "error", err, "in", retry, "failures", m.Failures)
+		m.DueAt = e.Now().Add(retry)
+		return e.Store.Save(ctx, m, e.Now())
+	}
+	log.Warn("step ended the work", "outcome", final.outcome, "message", final.message, "error", err)
+	if m.Step == stepClose { // the end of the end: nothing is left to try
+		m.Step, m.EndedAt, m.DueAt = stepEnded, e.Now(), time.Time{}
+		if m.Outcome == "" {
+			m.Outcome, m.Message = string(final.outcome), final.message
+		}
+		return e.Store.Save(ctx, m, e.Now())
+	}
+	m.Outcome, m.Message = string(final.outcome), e.Redact(final.message)
+	m.Step, m.Failures, m.DueAt = stepClose, 0, e.Now()
+	return e.Store.Save(ctx, m, e.Now())
+}
