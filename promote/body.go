@@ -45,6 +45,7 @@ func (p *publication) body() string {
 		fmt.Fprintf(&w.b, "%s\n", p.marker())
 		p.asked(&w)
 		p.changed(&w)
+		p.stands(&w)
 		p.checked(&w)
 		p.saw(&w)
 		p.provenance(&w)
@@ -101,8 +102,8 @@ func (p *publication) asked(w *page) {
 	if r.Instruction != "" {
 		w.printf("\nWith these words:\n\n%s\n", quote.Fence(quote.Cut(w.redact(r.Instruction), 4000, "\n… truncated")))
 	}
-	if r.Draft && r.DraftReason != "" {
-		w.printf("\n**This is a draft:** %s\n", w.text(r.DraftReason))
+	if reason, _ := r.draft(); reason != "" {
+		w.printf("\n**This is a draft:** %s\n", w.text(reason))
 	}
 	for _, note := range p.result.Notes {
 		w.printf("\n> %s\n", w.text(note))
@@ -175,6 +176,37 @@ func plural(n int, what string) string {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// stands says on which commit the change stands, and what does not go together with the base branch.
+func (p *publication) stands(w *page) {
+	s := p.req.Staged
+	if s.Note != "" {
+		w.printf("\n> %s\n", w.text(s.Note))
+	}
+	if s.Merged() {
+		w.printf("\nThe run started from %s. The base branch has moved since: this was merged onto %s, without a conflict.\n", w.cell(s.MergeBase), w.cell(s.Base))
+	}
+	if len(s.Conflicts) > 0 {
+		w.printf("\n**It does not merge** with %s at %s. It stands on the commit that the run started from, %s, and nothing of it is left out. In conflict:\n\n", w.cell(p.req.Base), w.cell(s.Tip), w.cell(s.MergeBase))
+		for i, path := range s.Conflicts {
+			if i == w.rows {
+				break
+			}
+			w.printf("- %s\n", w.path(path))
+		}
+		w.more(len(s.Conflicts), "conflicts")
+	}
+	if len(s.Lost) > 0 {
+		w.printf("\n**Lines that are newer than the run and that this takes away:**\n\n| file | line | |\n| --- | ---: | --- |\n")
+		for i, l := range s.Lost {
+			if i == w.rows {
+				break
+			}
+			w.printf("| %s | %d | %s |\n", w.path(l.Path), l.Line, w.cell(l.Text))
+		}
+		w.more(len(s.Lost), "lines")
+	}
 }
 
 func (p *publication) checked(w *page) {
@@ -253,8 +285,8 @@ func (w *page) items(list []Item, what string) {
 
 func (p *publication) provenance(w *page) {
 	m := p.result.Manifest
-	w.printf("\n### Where it comes from\n\n| | |\n| --- | --- |\n| base | %s on %s |\n| tree | %s |\n| head | %s |\n| manifest | %s |\n| mission, run | %s, %s |\n",
-		w.cell(m.Base), w.cell(m.Branch), w.cell(m.Tree), w.cell(m.Head), w.cell(p.digest), w.cell(m.Mission), w.cell(string(m.Run)))
+	w.printf("\n### Where it comes from\n\n| | |\n| --- | --- |\n| started from | %s |\n| base | %s on %s |\n| tree | %s |\n| head | %s |\n| manifest | %s |\n| mission, run | %s, %s |\n",
+		w.cell(m.MergeBase), w.cell(m.Base), w.cell(m.Branch), w.cell(m.Tree), w.cell(m.Head), w.cell(p.digest), w.cell(m.Mission), w.cell(string(m.Run)))
 	if to := link("the mission's page", p.req.MissionURL); to != "" {
 		w.printf("| more | %s |\n", to)
 	}

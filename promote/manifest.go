@@ -2,11 +2,9 @@ package promote
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
-	"slices"
 	"unicode/utf8"
 
 	"github.com/sandpiper-bot/sandpiper/sandbox"
@@ -24,7 +22,8 @@ type Manifest struct {
 	Requester Person
 	Agent     string
 	Branch    string // the base branch
-	Base      string // commit that the run started from
+	MergeBase string // commit that the run started from
+	Base      string // parent of Head: MergeBase, or the newest commit of the base branch
 	Tree      string
 	Head      string // commit that was pushed
 	Selection sandbox.Selection
@@ -33,18 +32,13 @@ type Manifest struct {
 	Checks    []Check          // only name, conclusion and whether it is required are part of the manifest
 }
 
-func (r Request) manifest(made sandbox.Promotion) Manifest {
+func (r Request) manifest() Manifest {
+	s := r.Staged
 	return Manifest{
 		Mission: r.Mission, Run: r.Run, RepoID: r.RepoID, Issue: r.Issue, Requester: r.Requester, Agent: r.Agent, Branch: r.Base,
-		Base: made.Base, Tree: made.Tree, Head: made.Commit, Selection: r.Selection,
-		Changes: byPath(made.Changes), LeftOut: byPath(made.LeftOut), Checks: r.Checks,
+		MergeBase: s.MergeBase, Base: s.Base, Tree: s.Tree, Head: s.Commit, Selection: s.Selection,
+		Changes: byPath(s.Changes), LeftOut: byPath(s.LeftOut), Checks: r.Checks,
 	}
-}
-
-func byPath(list []sandbox.Change) []sandbox.Change {
-	list = slices.Clone(list)
-	slices.SortStableFunc(list, func(a, b sandbox.Change) int { return cmp.Compare(a.Path, b.Path) })
-	return list
 }
 
 // Canonical is the manifest as JSON in the one form that its digest is of: RFC 8785, that is without white space and with
@@ -58,7 +52,7 @@ func (m Manifest) Canonical() []byte {
 	writeCanonical(&b, object{
 		"version": ManifestVersion, "mission": m.Mission, "run": string(m.Run), "repository": m.RepoID, "issue": m.Issue,
 		"requester": object{"login": m.Requester.Login, "id": m.Requester.ID}, "agent": m.Agent, "branch": m.Branch,
-		"base": m.Base, "tree": m.Tree, "head": m.Head,
+		"merge_base": m.MergeBase, "base": m.Base, "tree": m.Tree, "head": m.Head,
 		"selection": object{"only": texts(m.Selection.Only), "drop": texts(m.Selection.Drop)},
 		"changes":   changes(byPath(m.Changes)), "left_out": changes(byPath(m.LeftOut)), "checks": checks,
 	})

@@ -88,6 +88,7 @@ type Request struct {
 	Bot         Person    // such as sandpiper[bot]: author of the commit
 	When        time.Time // of the commit: a recorded time, not the present
 	Selection   sandbox.Selection
+	Staged      Staged // what Stage made; only for Publish
 	Draft       bool
 	DraftReason string  // for people
 	Workflows   bool    // the App may change workflow files
@@ -110,11 +111,9 @@ type Result struct {
 	Notes    []string // what could not be done as asked, for people
 }
 
-// Sandboxes is the manager of sandboxes. It makes the commit and calls publish, and the sandbox counts as promoted only
-// when publish returned nil. It may be called again for the same run.
+// Sandboxes is the manager of sandboxes, which is told when the work of one has been taken.
 type Sandboxes interface {
-	Promote(ctx context.Context, id sandbox.ID, sel sandbox.Selection, spec sandbox.CommitSpec,
-		publish func(context.Context, sandbox.Promotion) error) (sandbox.Promotion, error)
+	Promoted(ctx context.Context, id sandbox.ID) error
 }
 
 var _ Sandboxes = (*sandbox.Manager)(nil)
@@ -138,7 +137,7 @@ type Deps struct {
 	Log        *slog.Logger
 }
 
-// Publish promotes a run: commit, manifest, branch, pull request. It may be called again with the same request at any time.
+// Publish offers what was staged: manifest, branch, pull request. It may be called again with the same request at any time.
 // Besides the errors above it returns those of the manager, of git and of the API, which may pass.
 func Publish(ctx context.Context, d Deps, req Request) (Result, error) {
 	if d.Redact == nil {
@@ -148,8 +147,13 @@ func Publish(ctx context.Context, d Deps, req Request) (Result, error) {
 		d.Log = slog.New(slog.DiscardHandler)
 	}
 	p := &publication{Deps: d, req: req}
-	_, err := d.Sandboxes.Promote(ctx, req.Run, req.Selection, req.commitSpec(d.Redact), p.publish)
-	return p.result, err
+	if err := p.stage(ctx); err != nil {
+		return p.result, err
+	}
+	if err := p.publish(ctx); err != nil {
+		return p.result, err
+	}
+	return p.result, d.Sandboxes.Promoted(ctx, req.Run)
 }
 
 type publication struct {
@@ -159,7 +163,18 @@ type publication struct {
 	digest string // of result.Manifest
 }
 
-func (p *publication) publish(ctx context.Context, made sandbox.Promotion) error {
+// stage is for callers that have nothing to do between Stage and Publish.
+func (p *publication) stage(ctx context.Context) (err error) {
+	shop, able := p.Sandboxes.(Workshop)
+	stored, ours := p.Repository.(Stored)
+	if p.req.Staged.Commit == "" && able && ours {
+		p.req.Staged, err = Stage(ctx, shop, stored, p.Redact, p.req)
+	}
+	return err
+}
+
+func (p *publication) publish(ctx context.Context) error {
+	made := p.req.Staged
 	if len(made.Changes) == 0 {
 		return ErrNothing
 	}
@@ -173,7 +188,7 @@ func (p *publication) publish(ctx context.Context, made sandbox.Promotion) error
 	if heads["refs/heads/"+p.req.Base] == "" {
 		return fmt.Errorf("branch %s: %w", p.req.Base, ErrBaseGone)
 	}
-	manifest := p.req.manifest(made)
+	manifest := p.req.manifest()
 	p.result.Head, p.result.Manifest, p.digest = made.Commit, manifest, manifest.Digest()
 	if err := p.Repository.KeepManifest(ctx, p.req.Run, manifest.Canonical()); err != nil {
 		return fmt.Errorf("keep manifest: %w", err)

@@ -88,16 +88,15 @@ func TestPublishTwiceIsOnePullRequest(t *testing.T) {
 func TestPublishAtOnceIsOnePullRequest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	other := *w.made
-	other.index += "-2"
+	staged, err := w.stage()
+	must(t, err)
+	w.req.Staged = staged
 	var group sync.WaitGroup
 	results := make([]Result, 2)
-	for i, m := range []*maker{w.made, &other} {
+	for i := range results {
 		group.Go(func() {
-			deps := w.deps
-			deps.Sandboxes = m
 			var err error
-			if results[i], err = Publish(t.Context(), deps, w.req); err != nil {
+			if results[i], err = Publish(t.Context(), w.deps, w.req); err != nil {
 				t.Error(err)
 			}
 		})

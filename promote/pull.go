@@ -62,7 +62,7 @@ func (p *publication) offer(ctx context.Context, pull *github.PullRequest) error
 	if pull != nil {
 		return p.adopt(ctx, pull)
 	}
-	draft := p.req.Draft
+	_, draft := p.req.draft()
 	pull, err := p.create(ctx, draft)
 	if draft && says(err, "draft pull request") { // not in private repositories of the free plan
 		p.note("This repository does not allow draft pull requests, so this one is not a draft although it should be.")

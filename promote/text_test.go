@@ -125,8 +125,10 @@ func TestCommitMessageWithoutPeople(t *testing.T) {
 	}
 }
 
-var made = sandbox.Promotion{
-	Run: "r-3f2k-1", Base: strings.Repeat("b", 40), Tree: strings.Repeat("c", 40), Commit: strings.Repeat("d", 40),
+func (r Request) with(s Staged) Request { r.Staged = s; return r }
+
+var made = Staged{
+	Run: "r-3f2k-1", MergeBase: strings.Repeat("b", 40), Base: strings.Repeat("b", 40), Tree: strings.Repeat("c", 40), Commit: strings.Repeat("d", 40),
 	Changes: []sandbox.Change{
 		{Path: "z \"q\"\t.go", Kind: sandbox.Added, NewMode: "100755", NewID: strings.Repeat("1", 40), Size: 3, Added: 1},
 		{Path: "a\xff", From: "ä", Kind: sandbox.Renamed, OldMode: "100644", NewMode: "120000", Added: -1, Removed: -1},
@@ -137,11 +139,11 @@ func TestManifest(t *testing.T) {
 	t.Parallel()
 	r := request()
 	r.Checks = []Check{{Name: "test", Conclusion: "success", Required: true, Duration: time.Second}}
-	m := r.manifest(made)
+	m := r.with(made).manifest()
 	want := `{"agent":"claude","base":"` + made.Base + `","branch":"main","changes":[` +
 		`{"added":-1,"from":"ä","kind":"renamed","new_mode":"120000","old_mode":"100644","path":"a` + "\ufffd" + `","path_base64":"Yf8=","removed":-1,"size":0},` +
 		`{"added":1,"kind":"added","new_id":"1111111111111111111111111111111111111111","new_mode":"100755","path":"z \"q\"\t.go","removed":0,"size":3}],` +
-		`"checks":[{"conclusion":"success","name":"test","required":true}],"head":"` + made.Commit + `","issue":12,"left_out":[],"mission":"m-3f2k",` +
+		`"checks":[{"conclusion":"success","name":"test","required":true}],"head":"` + made.Commit + `","issue":12,"left_out":[],"merge_base":"` + made.MergeBase + `","mission":"m-3f2k",` +
 		`"repository":99,"requester":{"id":7,"login":"octavia"},"run":"r-3f2k-1","selection":{"drop":[],"only":[]},"tree":"` + made.Tree + `","version":1}`
 	if diff := cmp.Diff(want, string(m.Canonical())); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -158,9 +160,10 @@ func TestManifest(t *testing.T) {
 	}
 }
 
-func bodyOf(r Request, p sandbox.Promotion) string {
+func bodyOf(r Request, p Staged) string {
+	r.Staged = p
 	pub := &publication{req: r, Deps: Deps{Redact: func(s string) string { return strings.ReplaceAll(s, "hunter2", "[secret]") }}}
-	pub.result.Manifest = r.manifest(p)
+	pub.result.Manifest = r.manifest()
 	pub.digest = pub.result.Manifest.Digest()
 	return pub.body()
 }
@@ -176,7 +179,7 @@ func TestBodyIsHarmless(t *testing.T) {
 	p.Changes = append(p.Changes, sandbox.Change{Path: evil, From: evil, Kind: sandbox.Renamed})
 	p.LeftOut = p.Changes
 	body := bodyOf(r, p)
-	rest, _ := strings.CutPrefix(body, (&publication{req: r, digest: r.manifest(p).Digest()}).marker().String())
+	rest, _ := strings.CutPrefix(body, (&publication{req: r, digest: r.with(p).manifest().Digest()}).marker().String())
 	for _, banned := range []string{"hunter2", "<!--", "<img", "</details", "\u202e", "javascript:", "\n# "} {
 		if strings.Contains(outsideCode(rest), banned) || banned == "hunter2" && strings.Contains(rest, banned) {
 			t.Errorf("body holds %q:\n%s", banned, rest)

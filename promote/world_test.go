@@ -113,7 +113,9 @@ func (m *maker) git(stdin string, env []string, args ...string) (string, error) 
 	return strings.TrimSpace(string(out)), nil
 }
 
-func (m *maker) Promote(ctx context.Context, id sandbox.ID, _ sandbox.Selection, spec sandbox.CommitSpec, publish func(context.Context, sandbox.Promotion) error) (sandbox.Promotion, error) {
+func (m *maker) Promoted(context.Context, sandbox.ID) error { return nil }
+
+func (m *maker) Select(_ context.Context, id sandbox.ID, sel sandbox.Selection, spec sandbox.CommitSpec) (sandbox.Promotion, error) {
 	p := sandbox.Promotion{Run: id, Base: m.base, LeftOut: m.left}
 	if _, err := m.git("", nil, "read-tree", m.base); err != nil {
 		return p, err
@@ -136,13 +138,36 @@ func (m *maker) Promote(ctx context.Context, id sandbox.ID, _ sandbox.Selection,
 		"GIT_AUTHOR_NAME=" + spec.Author.Name, "GIT_AUTHOR_EMAIL=" + spec.Author.Email, "GIT_AUTHOR_DATE=" + spec.Author.When.Format(time.RFC3339),
 		"GIT_COMMITTER_NAME=" + spec.Committer.Name, "GIT_COMMITTER_EMAIL=" + spec.Committer.Email, "GIT_COMMITTER_DATE=" + spec.Committer.When.Format(time.RFC3339),
 	}
-	if p.Commit, err = m.git(spec.Message, env, "commit-tree", p.Tree, "-p", m.base); err != nil {
-		return p, err
-	}
-	return p, publish(ctx, p)
+	p.Commit, err = m.git(spec.Message, env, "commit-tree", p.Tree, "-p", m.base)
+	return p, err
 }
 
-func (w *world) publish() (Result, error) { return Publish(w.t.Context(), w.deps, w.req) }
+// Between knows added, modified and deleted files.
+func (m *maker) Between(_ context.Context, _, from, to string) ([]sandbox.Change, error) {
+	out, err := m.git("", nil, "diff-tree", "-r", "--no-renames", "--no-abbrev", from, to)
+	var list []sandbox.Change
+	for line := range strings.Lines(out) {
+		meta, path, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		f := strings.Fields(strings.TrimPrefix(meta, ":"))
+		kind := map[string]sandbox.Kind{"A": sandbox.Added, "M": sandbox.Modified, "D": sandbox.Deleted, "T": sandbox.TypeChanged}[f[4]]
+		list = append(list, sandbox.Change{Path: path, Kind: kind, OldMode: f[0], NewMode: f[1], OldID: f[2], NewID: f[3]})
+	}
+	return list, err
+}
+
+// publish stages and publishes, as two steps of a mission do.
+func (w *world) publish() (Result, error) {
+	staged, err := w.stage()
+	if err != nil {
+		return Result{}, err
+	}
+	w.req.Staged = staged
+	return Publish(w.t.Context(), w.deps, w.req)
+}
+
+func (w *world) stage() (Staged, error) {
+	return Stage(w.t.Context(), w.made, w.repo, w.deps.Redact, w.req)
+}
 
 // pulls are all pull requests of the repository, and branches all branches of the bot.
 func (w *world) pulls() []*github.PullRequest {

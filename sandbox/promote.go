@@ -10,52 +10,96 @@ import (
 	"github.com/sandpiper-bot/sandpiper/sandbox/git"
 )
 
-// Promote makes one commit of the selected changes on the base, keeps it under refs/sandpiper/<id>/promoted and hands it to
-// publish. The sandbox is promoted once publish has returned nil, which may be called again after a crash: the same input gives
-// the same commit. ErrNothing when the selection leaves nothing; ErrBusy while a command runs.
-func (m *Manager) Promote(ctx context.Context, id ID, sel Selection, spec CommitSpec, publish func(context.Context, Promotion) error) (Promotion, error) {
+// Select makes one commit of the selected changes on the base and keeps it under refs/sandpiper/<id>/promoted, where the next
+// Select replaces it. The same input gives the same commit. It can be done again and again, with other selections too, also
+// after Discard: what was collected is in the store. ErrNothing when the selection leaves nothing; ErrBusy while a command runs.
+func (m *Manager) Select(ctx context.Context, id ID, sel Selection, spec CommitSpec) (Promotion, error) {
 	if err := sel.Check(); err != nil {
 		return Promotion{}, err
 	}
-	r, err := m.acquire(ctx, id)
+	key, base, result, err := m.settled(ctx, id)
 	if err != nil {
 		return Promotion{}, err
+	}
+	p, err := m.build(ctx, key, base, result, sel, spec)
+	if err != nil {
+		return Promotion{}, fmt.Errorf("select from sandbox %s: %w", id, err)
+	}
+	p.Run = id
+	if err := m.moveRef(ctx, key, Ref(id, "promoted"), p.Commit); err != nil {
+		return p, fmt.Errorf("select from sandbox %s: %w", id, err)
+	}
+	return p, nil
+}
+
+// Promoted says that somebody outside has taken what was selected. A sandbox that is discarded stays so.
+func (m *Manager) Promoted(ctx context.Context, id ID) error {
+	r, err := m.acquire(ctx, id)
+	var gone *ErrState
+	if errors.As(err, &gone) && gone.Is == Discarded {
+		return nil
+	}
+	if err != nil {
+		return err
 	}
 	defer r.release()
-	if busy, err := m.quiet(ctx, r); err != nil {
+	if r.rec.Result == "" || r.rec.State == Running {
+		return &ErrState{ID: id, Is: r.rec.State, Want: "collected, with no command since"}
+	}
+	r.rec.State = Promoted
+	if err := m.save(r); err != nil {
+		return err
+	}
+	m.tell(id, "promoted", r.rec.Result, nil)
+	return nil
+}
+
+// Promote is Select, publish and Promoted: the sandbox is promoted once publish has returned nil, which may be called again
+// after a crash.
+func (m *Manager) Promote(ctx context.Context, id ID, sel Selection, spec CommitSpec, publish func(context.Context, Promotion) error) (Promotion, error) {
+	if _, err := m.Record(id); err != nil {
 		return Promotion{}, err
-	} else {
-		busy.Unlock() // no command can begin while the lock of the sandbox is held
 	}
-	p, err := m.build(ctx, r, sel, spec)
+	p, err := m.Select(ctx, id, sel, spec)
 	if err != nil {
-		return Promotion{}, fmt.Errorf("promote sandbox %s: %w", id, err)
-	}
-	if err := m.moveRef(ctx, r.rec.Source.Key, Ref(id, "promoted"), p.Commit); err != nil {
-		return p, fmt.Errorf("promote sandbox %s: %w", id, err)
+		return p, err
 	}
 	if publish != nil {
 		if err := publish(ctx, p); err != nil {
 			return p, err
 		}
 	}
-	r.rec.State = Promoted
-	if err := m.save(r); err != nil {
-		return p, err
+	return p, m.Promoted(ctx, id)
+}
+
+// settled gives the base and what was collected of a sandbox in which nothing runs.
+func (m *Manager) settled(ctx context.Context, id ID) (key, base, result string, err error) {
+	r, err := m.acquire(ctx, id)
+	var gone *ErrState
+	if errors.As(err, &gone) {
+		rec, rerr := m.Record(id)
+		if rerr == nil && rec.Result == "" {
+			rerr = gone
+		}
+		return rec.Source.Key, rec.Source.Base, rec.Result, rerr
 	}
-	m.tell(id, "promoted", p.Commit, nil)
-	return p, nil
+	if err != nil {
+		return "", "", "", err
+	}
+	defer r.release()
+	busy, err := m.quiet(ctx, r)
+	if err != nil {
+		return "", "", "", err
+	}
+	busy.Unlock() // no command can begin while the lock of the sandbox is held
+	result, err = m.result(ctx, r)
+	return r.rec.Source.Key, r.rec.Source.Base, result, err
 }
 
 // build makes the commit and says what is in it and what is not.
-func (m *Manager) build(ctx context.Context, r *run, sel Selection, spec CommitSpec) (Promotion, error) {
-	result, err := m.result(ctx, r)
-	if err != nil {
-		return Promotion{}, err
-	}
-	src := r.rec.Source
+func (m *Manager) build(ctx context.Context, key, base, result string, sel Selection, spec CommitSpec) (Promotion, error) {
 	// Without renames: each path is selected for itself, so that a rename cannot carry a deletion past the selection.
-	all, err := m.between(ctx, src.Key, src.Base, result, false)
+	all, err := m.between(ctx, key, base, result, false)
 	if err != nil {
 		return Promotion{}, err
 	}
@@ -68,7 +112,7 @@ func (m *Manager) build(ctx context.Context, r *run, sel Selection, spec CommitS
 	if len(taken) == 0 {
 		return Promotion{}, ErrNothing
 	}
-	commit, err := fastimport.Run(ctx, m.inStore(src.Key), fastimport.Commit{Parent: src.Base, Message: spec.Message,
+	commit, err := fastimport.Run(ctx, m.inStore(key), fastimport.Commit{Parent: base, Message: spec.Message,
 		Author: fastimport.Ident(spec.Author), Committer: fastimport.Ident(spec.Committer)}, func(s *fastimport.Stream) error {
 		for _, c := range taken {
 			if c.Kind == Deleted {
@@ -85,12 +129,17 @@ func (m *Manager) build(ctx context.Context, r *run, sel Selection, spec CommitS
 	if err != nil {
 		return Promotion{}, err
 	}
-	p := Promotion{Run: r.id, Base: src.Base, Commit: commit}
+	p := Promotion{Base: base, Commit: commit}
 	var errs [3]error
-	p.Tree, errs[0] = m.tree(ctx, src.Key, commit)
-	p.Changes, errs[1] = m.between(ctx, src.Key, src.Base, commit, true)
-	p.LeftOut, errs[2] = m.between(ctx, src.Key, commit, result, false)
+	p.Tree, errs[0] = m.tree(ctx, key, commit)
+	p.Changes, errs[1] = m.between(ctx, key, base, commit, true)
+	p.LeftOut, errs[2] = m.between(ctx, key, commit, result, false)
 	return p, errors.Join(errs[:]...)
+}
+
+// Between lists what differs from one commit of a store to another, with renames.
+func (m *Manager) Between(ctx context.Context, key, from, to string) ([]Change, error) {
+	return m.between(ctx, key, from, to, true)
 }
 
 // inStore runs git in a store, under its lock.
