@@ -71,17 +71,16 @@ func (e *Engine) readTask(ctx context.Context, m *store.Mission) (agent.Task, er
 		return t, err
 	}
 	for _, c := range comments {
+		if c.GetUser().GetLogin() == e.Slug+"[bot]" {
+			continue // what we said ourselves is no part of the task
+		}
 		author, err := people(ctx, c.GetUser().GetLogin(), c.GetUser().GetType() == "Bot")
 		if err != nil {
 			return t, err
 		}
-		one := agent.Comment{
+		t.Comments = append(t.Comments, agent.Comment{
 			ID: c.GetID(), Body: c.GetBody(), Author: author, URL: c.GetHTMLURL(), CreatedAt: c.GetCreatedAt().Time, UpdatedAt: c.GetUpdatedAt().Time,
-		}
-		if author.Login == e.Slug+"[bot]" {
-			one.Withhold = "by Sandpiper itself"
-		}
-		t.Comments = append(t.Comments, one)
+		})
 	}
 	return t, nil
 }

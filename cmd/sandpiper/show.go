@@ -49,7 +49,7 @@ func (s *show) say(format string, args ...any) { fmt.Fprintf(s.w, format+"\n", a
 
 // did gives the name of a step that is done.
 var did = map[string]string{
-	"take": "taken", "create": "sandbox", "execute": "agent", "inspect": "inspected", "verify": "checks", "promote": "promoted",
+	"take": "taken", "queue": "queued", "create": "sandbox", "execute": "agent", "inspect": "inspected", "verify": "checks", "promote": "promoted",
 	"report": "reported", "archive": "waiting", "close": "ended",
 }
 
@@ -66,6 +66,9 @@ func (s *show) follow(ctx context.Context, lines <-chan logLine) (logLine, error
 			}
 			switch l.Msg {
 			case "step done":
+				if l.Step == "queue" && l.Took < int64(time.Second) {
+					continue // there was a place at once
+				}
 				if l.Step == "archive" {
 					s.line("·", did[l.Step], l.Found, 0)
 				} else {
