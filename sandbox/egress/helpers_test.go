@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"io"
+	"log"
 	"math/big"
 	"net"
 	"net/http"
@@ -147,6 +148,7 @@ func (s *stage) secure(h http.Handler, names ...string) (port string) {
 	cert, leaf := certificate(s.tb, names...)
 	s.pool.AddCert(leaf)
 	srv := httptest.NewUnstartedServer(h)
+	srv.Config.ErrorLog = log.New(io.Discard, "", 0) // clients that leave are meant to
 	srv.TLS = &tls.Config{Certificates: []tls.Certificate{cert}}
 	srv.StartTLS()
 	s.tb.Cleanup(srv.Close)
