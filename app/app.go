@@ -218,7 +218,7 @@ func (a *App) engine(ctx context.Context, slug string) (*mission.Engine, error) 
 	engine := mission.New(mission.Config{
 		Settings: mission.Settings{
 			Label: c.Label, Slug: slug, AppID: c.AppID, GitHubURL: c.GitHubURL, StateDir: c.StateDir, Agent: c.Agent, Policy: c.PolicyFile,
-			Host: a.host, HostName: name,
+			Host: a.host, HostName: name, Models: endpoints(c),
 			Places: mission.Places{Host: c.Workers, Repository: c.PerRepository, Installation: c.PerInstallation},
 		},
 		Store: a.Store, GitHub: a.github, Sandboxes: a.sandboxes, Git: a.stores,

@@ -4,10 +4,12 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/sandpiper-bot/sandpiper/app/config"
 	"github.com/sandpiper-bot/sandpiper/sandbox"
+	"github.com/sandpiper-bot/sandpiper/sandbox/broker"
 	"github.com/sandpiper-bot/sandpiper/sandbox/git"
 	"github.com/sandpiper-bot/sandpiper/sandbox/gitstore"
 	"github.com/sandpiper-bot/sandpiper/sandbox/worktree"
@@ -23,11 +25,50 @@ func OpenSandboxes(c *config.Config, supervisor []string, log *slog.Logger) (*gi
 	if err != nil {
 		return nil, nil, err
 	}
+	desk, err := openBroker(c, stores, log)
+	if err != nil {
+		return nil, nil, err
+	}
 	manager, err := sandbox.Open(sandbox.Config{
 		StateDir: c.StateDir, Stores: stores, Default: c.Backend, Supervisor: supervisor, Limits: c.Limits(), Log: log,
-		// A supervisor has to build the same boundary as we would, and gets nothing else: no key, no secret.
+		// A supervisor has to build the same boundary as we would, and gets nothing else. The keys of the models are among that: the
+		// broker of a command is in its supervisor.
+		HandOver:      slices.Concat(c.HandOver(), wayOut(os.Environ())),
 		SupervisorEnv: []string{"PATH=" + os.Getenv("PATH"), "SANDPIPER_SYSTEM_PATHS=" + strings.Join(c.SystemPaths, ",")},
-		Backends:      []sandbox.Backend{worktree.New(worktree.Options{Stores: stores, System: c.SystemPaths})},
+		Backends:      []sandbox.Backend{worktree.New(worktree.Options{Stores: stores, System: c.SystemPaths, Broker: desk})},
 	})
 	return stores, manager, err
+}
+
+// openBroker makes the broker with every endpoint that has a key.
+func openBroker(c *config.Config, stores *gitstore.Stores, log *slog.Logger) (*broker.Broker, error) {
+	models := map[string]broker.Upstream{}
+	for _, m := range c.Endpoints() {
+		models[m.Name] = broker.Upstream{URL: m.URL, Key: m.Key}
+	}
+	return broker.New(broker.Options{Models: models, Stores: stores, Log: log})
+}
+
+// endpoints are the models that can be offered: their base addresses inside, by name.
+func endpoints(c *config.Config) map[string]string {
+	out := map[string]string{}
+	for _, m := range c.Endpoints() {
+		if !m.Key.IsZero() {
+			out[m.Name] = broker.Endpoint(m.Name)
+		}
+	}
+	return out
+}
+
+// wayOut are the settings with which the machine reaches the internet: a proxy, whose address may hold a password, and
+// certificates.
+func wayOut(environ []string) []string {
+	names := []string{"http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR"}
+	var out []string
+	for _, kv := range environ {
+		if name, value, _ := strings.Cut(kv, "="); value != "" && slices.Contains(names, name) {
+			out = append(out, kv)
+		}
+	}
+	return out
 }

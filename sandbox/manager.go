@@ -31,6 +31,10 @@ type Config struct {
 	Supervisor []string
 	// SupervisorEnv is the whole environment of supervisors. Nil: PATH. It must not hold a secret.
 	SupervisorEnv []string
+	// HandOver are further settings for supervisors, as NAME=value, secrets among them. They travel through an inherited pipe:
+	// the environment of a process can be read by others of its user, and also after the process has changed it. HandedOver
+	// reads them.
+	HandOver []string
 
 	Record func(Event) // told what happens, for the audit record; nil: nobody. It must not call the manager.
 	Log    *slog.Logger

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -100,6 +101,14 @@ func (m *Manager) spawn(ctx context.Context, r *run, j job) error {
 	}
 	cmd.Env = append(cmd.Env[:len(cmd.Env):len(cmd.Env)], readyName+"=3")
 	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = log, log, []*os.File{ours}
+	settings, err := m.handOver()
+	if err != nil {
+		return err
+	}
+	if settings != nil {
+		defer settings.Close()
+		cmd.Env, cmd.ExtraFiles = append(cmd.Env, handOverName+"=4"), append(cmd.ExtraFiles, settings)
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	err = cmd.Start()
 	ours.Close()
@@ -131,18 +140,56 @@ func (m *Manager) awaitReady(ctx context.Context, ready *os.File, j job) error {
 	return fmt.Errorf("the supervisor has ended at once (%v): %s", err, redact.New().Bytes(said[max(0, len(said)-2000):]))
 }
 
-// readyName tells a supervisor which descriptor to write to.
-const readyName = "SANDPIPER_SUPERVISE_READY"
+// handOver fills a pipe with the settings that a supervisor is to get; nil when there are none.
+func (m *Manager) handOver() (*os.File, error) {
+	if len(m.cfg.HandOver) == 0 {
+		return nil, nil
+	}
+	text := strings.Join(m.cfg.HandOver, "\x00")
+	if len(text) > 32<<10 || strings.Count(text, "\x00") != len(m.cfg.HandOver)-1 {
+		return nil, errors.New("settings for a supervisor: too long, or with a NUL in them") // a pipe takes 64 KiB with nobody reading
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("settings for a supervisor: %w", err)
+	}
+	_, err = io.WriteString(w, text)
+	if err := errors.Join(err, w.Close()); err != nil {
+		r.Close()
+		return nil, fmt.Errorf("settings for a supervisor: %w", err)
+	}
+	return r, nil
+}
 
-// readyPipe takes the pipe that spawn gave, out of the reach of what this process starts. Nil: nobody waits for us.
-func readyPipe() *os.File {
-	fd, err := strconv.Atoi(os.Getenv(readyName))
-	os.Unsetenv(readyName)
+// HandedOver gives a supervisor what Config.HandOver had for it. It can be read once.
+func HandedOver() ([]string, error) {
+	f := inherited(handOverName)
+	if f == nil {
+		return nil, nil
+	}
+	defer f.Close()
+	text, err := io.ReadAll(f)
+	if err != nil {
+		return nil, fmt.Errorf("settings for a supervisor: %w", err)
+	}
+	return strings.Split(string(text), "\x00"), nil
+}
+
+// These tell a supervisor which descriptor to write to when it has begun, and from which one to read its settings.
+const (
+	readyName    = "SANDPIPER_SUPERVISE_READY"
+	handOverName = "SANDPIPER_SUPERVISE_SETTINGS"
+)
+
+// inherited takes a descriptor that spawn gave, out of the reach of what this process starts. Nil: there is none.
+func inherited(name string) *os.File {
+	fd, err := strconv.Atoi(os.Getenv(name))
+	os.Unsetenv(name)
 	if err != nil || fd < 3 {
 		return nil
 	}
 	unix.CloseOnExec(fd)
-	return os.NewFile(uintptr(fd), "ready")
+	return os.NewFile(uintptr(fd), name)
 }
 
 // roundTrip gives a command as it reads from its file: an empty list there is a nil one.
@@ -170,7 +217,7 @@ func roundTrip(s started) started {
 // Supervise runs a command that Start has written down, in a process of its own. It returns at once when the command was begun
 // before. When the context ends (the process is told to), the command is killed and its exit says cancelled.
 func Supervise(ctx context.Context, m *Manager, id ID, name string) error {
-	ready := readyPipe()
+	ready := inherited(readyName) // nil: nobody waits for us
 	if ready != nil {
 		closeInherited()
 	}

@@ -58,6 +58,8 @@ type Config struct {
 	LimitWall   time.Duration `env:"SANDPIPER_LIMIT_WALL" envDefault:"1h" desc:"Time for one command."`
 	SystemPaths []string      `env:"SANDPIPER_SYSTEM_PATHS" desc:"More host paths that sandboxes may read, separated by commas, such as /opt/toolchain."`
 
+	Models
+
 	LogLevel  slog.Level `env:"SANDPIPER_LOG_LEVEL" envDefault:"INFO" desc:"debug, info, warn or error."`
 	LogFormat string     `env:"SANDPIPER_LOG_FORMAT" envDefault:"text" desc:"text or json."`
 
@@ -90,6 +92,11 @@ func (c *Config) Secrets() []redact.Secret {
 	secrets := append([]redact.Secret(nil), c.WebhookSecrets...)
 	if !c.PrivateKey.IsZero() {
 		secrets = append(secrets, c.PrivateKey)
+	}
+	for _, m := range c.Endpoints() {
+		if !m.Key.IsZero() {
+			secrets = append(secrets, m.Key)
+		}
 	}
 	if u, err := url.Parse(c.DatabaseURL); err == nil && u.User != nil {
 		if password, ok := u.User.Password(); ok && password != "" {

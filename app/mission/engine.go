@@ -45,6 +45,8 @@ type Settings struct {
 	Places    Places
 	Host      string // this machine's state directory, by an id of its own
 	HostName  string // for people
+
+	Models map[string]string // endpoints that the broker offers: their base addresses inside, by name
 }
 
 // Config is what an Engine is made of.

@@ -78,7 +78,10 @@ func (e *Engine) agentCommand(m *store.Mission) (agent.Profile, sandbox.Command,
 	if err != nil {
 		return agent.Profile{}, sandbox.Command{}, end(BlockedByPolicy, err, "%v", err)
 	}
-	command, err := profile.Command(agent.Launch{Dir: e.taskDir(m.Run), Timeout: p.Budget.Time, Output: int64(p.Budget.Output), Network: p.Network})
+	command, err := profile.Command(agent.Launch{
+		Dir: e.taskDir(m.Run), Timeout: p.Budget.Time, Output: int64(p.Budget.Output), Network: p.Network,
+		Models: e.Models, Grant: &sandbox.Grant{Git: true, Money: int64(p.Budget.Money)},
+	})
 	return profile, command, err
 }
 

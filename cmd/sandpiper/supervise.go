@@ -2,6 +2,8 @@ package main
 
 import (
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -17,7 +19,17 @@ func newSuperviseCommand() *cobra.Command {
 		Hidden: true,
 		Args:   exactArgs(3, "a state directory, the id of a sandbox and the name of a command"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := openSandboxes(append(os.Environ(), "SANDPIPER_STATE_DIR="+args[0]))
+			handed, err := sandbox.HandedOver()
+			if err != nil {
+				return err
+			}
+			// Keys go from the pipe into the settings. Only what libraries read from the environment goes there.
+			for _, kv := range handed {
+				if name, value, _ := strings.Cut(kv, "="); !strings.HasPrefix(name, "SANDPIPER_") {
+					os.Setenv(name, value)
+				}
+			}
+			s, err := openSandboxes(slices.Concat(os.Environ(), handed, []string{"SANDPIPER_STATE_DIR=" + args[0]}))
 			if err != nil {
 				return err
 			}
