@@ -17,7 +17,6 @@ import (
 // They are passed by a descriptor (--args), so that /proc/*/cmdline shows neither paths of the host nor the environment.
 func bwrapArgs(s Spec, l Limits, uid int, staged []Mount, w without) (args []string, files map[string]string, err error) {
 	add := func(more ...string) { args = append(args, more...) }
-	tmpfs := func(size int64, at string) { add("--size", strconv.FormatInt(size, 10), "--tmpfs", at) }
 	hostname := cmp.Or(s.Hostname, "sandbox")
 
 	add("--unshare-user")
@@ -44,29 +43,8 @@ func bwrapArgs(s Spec, l Limits, uid int, staged []Mount, w without) (args []str
 		return nil, nil, err
 	}
 	add(system...)
-	add("--proc", "/proc")
-	for _, p := range hidden {
-		if info, err := os.Lstat(p); err == nil && info.IsDir() {
-			tmpfs(4096, p)
-			add("--remount-ro", p)
-		} else if err == nil {
-			add("--ro-bind", "/dev/null", p)
-		}
-	}
-	if !w.init {
-		tmpfs(4096, "/proc/1")
-		add("--remount-ro", "/proc/1")
-	}
-	// The /dev that bubblewrap makes is a tmpfs without a size, as is the root: both become read-only.
-	add("--dev", "/dev")
-	tmpfs(min(l.Tmp, 64<<20), "/dev/shm")
-	add("--remount-ro", "/dev")
-	tmpfs(l.Tmp, "/tmp")
-	add("--chmod", "1777", "/tmp", "--dir", "/var", "--symlink", "../tmp", "/var/tmp")
-	tmpfs(4<<20, "/run")
-	if s.Home == "" {
-		tmpfs(l.Tmp, HomeDir)
-	}
+	add(procArgs(w)...)
+	add(scratchArgs(s, l)...)
 	for _, m := range staged {
 		if m.Writable {
 			add("--bind", m.Host, m.Inside)
@@ -87,6 +65,40 @@ func bwrapArgs(s Spec, l Limits, uid int, staged []Mount, w without) (args []str
 		add("--setenv", name, value)
 	}
 	return args, written(uid, hostname), nil
+}
+
+func tmpfs(size int64, at string) []string {
+	return []string{"--size", strconv.FormatInt(size, 10), "--tmpfs", at}
+}
+
+// procArgs give a /proc of the own processes, without what tells of the host, and without bubblewrap's own process.
+func procArgs(w without) []string {
+	args := []string{"--proc", "/proc"}
+	cover := func(dir string) { args = append(append(args, tmpfs(4096, dir)...), "--remount-ro", dir) }
+	for _, p := range hidden {
+		if info, err := os.Lstat(p); err == nil && info.IsDir() {
+			cover(p)
+		} else if err == nil {
+			args = append(args, "--ro-bind", "/dev/null", p)
+		}
+	}
+	if !w.init {
+		cover("/proc/1")
+	}
+	return args
+}
+
+// scratchArgs give what can be written and is gone at the end, each with a size. The /dev that bubblewrap makes is a tmpfs
+// without one, as is the root: both become read-only.
+func scratchArgs(s Spec, l Limits) []string {
+	args := append([]string{"--dev", "/dev"}, tmpfs(min(l.Tmp, 64<<20), "/dev/shm")...)
+	args = append(append(args, "--remount-ro", "/dev"), tmpfs(l.Tmp, "/tmp")...)
+	args = append(args, "--chmod", "1777", "/tmp", "--dir", "/var", "--symlink", "../tmp", "/var/tmp")
+	args = append(args, tmpfs(4<<20, "/run")...)
+	if s.Home == "" {
+		args = append(args, tmpfs(l.Tmp, HomeDir)...)
+	}
+	return args
 }
 
 func environment(own []string) []string {

@@ -39,104 +39,119 @@ type status struct {
 	ExitCode *int   `json:"exit-code"`
 }
 
-// start begins bubblewrap with the three standard streams given and returns once it has said who runs inside.
+// launch collects what bubblewrap is started with: arguments that name descriptors, and those, in the order of their numbers.
+type launch struct {
+	files   closers
+	inherit []*os.File
+	args    []string
+}
+
+// pass adds an option that reads content from a descriptor.
+func (l *launch) pass(content []byte, option string, more ...string) error {
+	f, err := l.files.memory(option, content)
+	if err != nil {
+		return err
+	}
+	l.args = append(append(l.args, option, strconv.Itoa(len(l.inherit))), more...)
+	l.inherit = append(l.inherit, f)
+	return nil
+}
+
+func (l *launch) passFilter(w without) error {
+	if w.seccomp {
+		return nil
+	}
+	program, err := filter()
+	if w.guard {
+		program, err = assemble(w)
+	}
+	if err != nil {
+		return err
+	}
+	return l.pass(program, "--seccomp")
+}
+
+// start begins bubblewrap with the three standard streams given and returns once it runs.
 func start(s Spec, l Limits, uid int, stdio [3]*os.File, w without) (*tree, error) {
 	bwrap, err := exec.LookPath("bwrap")
 	if err != nil {
 		return nil, fmt.Errorf("%w: bubblewrap (bwrap) is not installed", ErrUnavailable)
 	}
-	var files closers
-	defer files.close()
-	statusR, statusW, err := files.pipe()
+	var with launch
+	defer func() { with.files.close() }()
+	statusR, statusW, err := with.files.pipe()
 	if err != nil {
 		return nil, err
 	}
-	holdR, holdW, err := files.pipe()
+	holdR, holdW, err := with.files.pipe()
 	if err != nil {
 		return nil, err
 	}
-	inherit := []*os.File{stdio[0], stdio[1], stdio[2], statusW, holdR}
-	fds := []string{"--json-status-fd", "3", "--block-fd", "4"}
-	give := func(option string, content []byte, more ...string) error {
-		f, err := files.memory(option, content)
-		if err != nil {
-			return err
-		}
-		if option == "--file" {
-			fds = append(fds, "--perms", "0644")
-		}
-		fds = append(append(fds, option, strconv.Itoa(len(inherit))), more...)
-		inherit = append(inherit, f)
-		return nil
-	}
-	if !w.seccomp {
-		program, err := filter()
-		if w.guard {
-			program, err = assemble(w)
-		}
-		if err != nil {
-			return nil, err
-		}
-		if err := give("--seccomp", program); err != nil {
-			return nil, err
-		}
+	with.inherit = []*os.File{stdio[0], stdio[1], stdio[2], statusW, holdR}
+	with.args = []string{"--json-status-fd", "3", "--block-fd", "4"}
+	if err := with.passFilter(w); err != nil {
+		return nil, err
 	}
 	t := &tree{pidfd: -1, ended: make(chan struct{}), hold: holdW, statusF: statusR, status: json.NewDecoder(statusR)}
 	begun := make(chan error)
-	go t.live(begun, func() (*os.Process, error) {
-		staged, err := stage(s.mounts(), uid)
-		if err != nil {
-			return nil, err
-		}
-		if s.Listen != nil && os.Geteuid() == 0 {
-			if t.serve, err = ownNetwork(); err != nil {
-				return nil, err
-			}
-		}
-		args, contents, err := bwrapArgs(s, l, uid, staged, w)
-		if err != nil {
-			return nil, err
-		}
-		for path, content := range contents {
-			// In front: the root is read-only at the end of the list.
-			if err := give("--file", []byte(content), path); err != nil {
-				return nil, err
-			}
-		}
-		list := strings.Join(append(fds, args...), "\x00") + "\x00"
-		f, err := files.memory("args", []byte(list))
-		if err != nil {
-			return nil, err
-		}
-		argv := append([]string{"bwrap", "--args", strconv.Itoa(len(inherit)), "--"}, s.Argv...)
-		inherit = append(inherit, f)
-		if over := overlays(s.mounts()); (len(over) > 0 || s.Listen != nil) && os.Geteuid() != 0 {
-			if s.Listen != nil {
-				var theirs *os.File
-				if t.handed, theirs, err = files.sockets(); err != nil {
-					return nil, err
-				}
-				inherit = append(inherit, theirs)
-			}
-			list, err := files.memory("stage", stageList(over, s.Listen != nil))
-			if err != nil {
-				return nil, err
-			}
-			return executeStage(bwrap, argv, append(inherit, list), s.Listen != nil, w)
-		}
-		return execute(bwrap, argv, inherit, uid, w)
-	})
+	go t.live(begun, func() (*os.Process, error) { return t.begin(bwrap, &with, s, l, uid, w) })
 	if err := <-begun; err != nil {
 		if t.serve != nil {
 			_ = t.serve.Close()
 		}
 		return nil, err
 	}
-	files.keep(statusR, holdW)
+	with.files.keep(statusR, holdW)
 	if t.handed != nil {
-		files.keep(t.handed)
+		with.files.keep(t.handed)
 	}
 	return t, nil
+}
+
+// begin makes the mounts and the network that the tree will have, and executes bubblewrap. It runs on the thread of live.
+func (t *tree) begin(bwrap string, with *launch, s Spec, l Limits, uid int, w without) (*os.Process, error) {
+	staged, err := stage(s.mounts(), uid)
+	if err != nil {
+		return nil, err
+	}
+	if s.Listen != nil && os.Geteuid() == 0 {
+		if t.serve, err = ownNetwork(); err != nil {
+			return nil, err
+		}
+	}
+	args, contents, err := bwrapArgs(s, l, uid, staged, w)
+	if err != nil {
+		return nil, err
+	}
+	for path, content := range contents {
+		with.args = append(with.args, "--perms", "0644")
+		if err := with.pass([]byte(content), "--file", path); err != nil {
+			return nil, err
+		}
+	}
+	// The files first: the root is read-only at the end of the list.
+	list, err := with.files.memory("args", []byte(strings.Join(append(with.args, args...), "\x00")+"\x00"))
+	if err != nil {
+		return nil, err
+	}
+	argv := append([]string{"bwrap", "--args", strconv.Itoa(len(with.inherit)), "--"}, s.Argv...)
+	with.inherit = append(with.inherit, list)
+	over := overlays(s.mounts())
+	if os.Geteuid() == 0 || len(over) == 0 && s.Listen == nil {
+		return execute(bwrap, argv, with.inherit, uid, w)
+	}
+	if s.Listen != nil {
+		ours, theirs, err := with.files.sockets()
+		if err != nil {
+			return nil, err
+		}
+		t.handed, with.inherit = ours, append(with.inherit, theirs)
+	}
+	todo, err := with.files.memory("stage", stageList(over, s.Listen != nil))
+	if err != nil {
+		return nil, err
+	}
+	return executeStage(bwrap, argv, append(with.inherit, todo), s.Listen != nil, w)
 }
 
 // live starts bubblewrap and waits for its end, on a thread of its own: the kernel kills bubblewrap when the thread that

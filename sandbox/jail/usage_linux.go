@@ -37,41 +37,15 @@ func Measure(dirs ...string) (Usage, error) {
 // maxDepth bounds the open descriptors; what lies deeper is not counted, and one file of it is RLIMIT_FSIZE at most.
 const maxDepth = 2000
 
-// walk adds what lies below the open directory, and closes it. It goes breadth-last: one level keeps one descriptor open.
+// level is an open directory, and which of its directories are still to be walked.
+type level struct {
+	fd   int
+	dirs []string
+}
+
+// walk adds what lies below the open directory, and closes it. Each level on the way keeps one descriptor open.
 func (u *Usage) walk(fd int, buf []byte) error {
-	type level struct {
-		fd   int
-		dirs []string
-	}
-	read := func(fd int) (level, error) {
-		l := level{fd: fd}
-		for {
-			n, err := unix.Getdents(fd, buf)
-			if err != nil || n <= 0 {
-				if errors.Is(err, unix.ENOENT) { // removed while it was read
-					err = nil
-				}
-				return l, err
-			}
-			for rest := buf[:n]; len(rest) > 0; {
-				name, size := entry(rest)
-				rest = rest[size:]
-				if name == "." || name == ".." {
-					continue
-				}
-				var st unix.Stat_t
-				if unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
-					continue
-				}
-				u.Files++
-				u.Bytes += st.Blocks * 512
-				if st.Mode&unix.S_IFMT == unix.S_IFDIR {
-					l.dirs = append(l.dirs, name)
-				}
-			}
-		}
-	}
-	first, err := read(fd)
+	first, err := u.read(fd, buf)
 	stack := []level{first}
 	for len(stack) > 0 && err == nil {
 		top := &stack[len(stack)-1]
@@ -85,21 +59,49 @@ func (u *Usage) walk(fd int, buf []byte) error {
 		if len(stack) >= maxDepth {
 			continue
 		}
-		next, openErr := unix.Openat(top.fd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NOATIME, 0)
-		if errors.Is(openErr, unix.EPERM) { // O_NOATIME is for the owner only
-			next, openErr = unix.Openat(top.fd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-		}
+		const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+		next, openErr := unix.Openat(top.fd, name, flags, 0)
 		if openErr != nil {
 			continue // gone, replaced, or closed to us: an ordinary user may have taken its own permission away
 		}
 		var l level
-		l, err = read(next)
+		l, err = u.read(next, buf)
 		stack = append(stack, l)
 	}
 	for _, l := range stack {
 		_ = unix.Close(l.fd)
 	}
 	return err
+}
+
+// read adds the entries of one directory.
+func (u *Usage) read(fd int, buf []byte) (level, error) {
+	l := level{fd: fd}
+	for {
+		n, err := unix.Getdents(fd, buf)
+		if err != nil || n <= 0 {
+			if errors.Is(err, unix.ENOENT) { // removed while it was read
+				err = nil
+			}
+			return l, err
+		}
+		for rest := buf[:n]; len(rest) > 0; {
+			name, size := entry(rest)
+			rest = rest[size:]
+			if name == "." || name == ".." {
+				continue
+			}
+			var st unix.Stat_t
+			if unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+				continue
+			}
+			u.Files++
+			u.Bytes += st.Blocks * 512
+			if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+				l.dirs = append(l.dirs, name)
+			}
+		}
+	}
 }
 
 // entry reads the name of a struct linux_dirent64, and its size.
