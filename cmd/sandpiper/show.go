@@ -66,7 +66,7 @@ func (s *show) follow(ctx context.Context, lines <-chan logLine) (logLine, error
 			}
 			switch l.Msg {
 			case "step done":
-				if l.Step == "queue" && l.Took < int64(time.Second) {
+				if waited, err := time.ParseDuration(strings.TrimPrefix(l.Found, "waited ")); l.Step == "queue" && err == nil && waited < time.Second {
 					continue // there was a place at once
 				}
 				if l.Step == "archive" {
