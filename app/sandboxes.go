@@ -1,7 +1,10 @@
 package app
 
 import (
+	"fmt"
 	"log/slog"
+	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,6 +13,7 @@ import (
 	"github.com/sandpiper-bot/sandpiper/app/config"
 	"github.com/sandpiper-bot/sandpiper/sandbox"
 	"github.com/sandpiper-bot/sandpiper/sandbox/broker"
+	"github.com/sandpiper-bot/sandpiper/sandbox/egress"
 	"github.com/sandpiper-bot/sandpiper/sandbox/git"
 	"github.com/sandpiper-bot/sandpiper/sandbox/gitstore"
 	"github.com/sandpiper-bot/sandpiper/sandbox/worktree"
@@ -29,13 +33,18 @@ func OpenSandboxes(c *config.Config, supervisor []string, log *slog.Logger) (*gi
 	if err != nil {
 		return nil, nil, err
 	}
+	way := egress.Options{AllowAddresses: c.EgressNetworks}
+	if way.Upstream, err = upstream(os.Environ()); err != nil {
+		return nil, nil, err
+	}
 	manager, err := sandbox.Open(sandbox.Config{
 		StateDir: c.StateDir, Stores: stores, Default: c.Backend, Supervisor: supervisor, Limits: c.Limits(), Log: log,
 		// A supervisor has to build the same boundary as we would, and gets nothing else. The keys of the models are among that: the
 		// broker of a command is in its supervisor.
-		HandOver:      slices.Concat(c.HandOver(), wayOut(os.Environ())),
-		SupervisorEnv: []string{"PATH=" + os.Getenv("PATH"), "SANDPIPER_SYSTEM_PATHS=" + strings.Join(c.SystemPaths, ",")},
-		Backends:      []sandbox.Backend{worktree.New(worktree.Options{Stores: stores, System: c.SystemPaths, Broker: desk})},
+		HandOver: slices.Concat(c.HandOver(), wayOut(os.Environ())),
+		SupervisorEnv: []string{"PATH=" + os.Getenv("PATH"), "SANDPIPER_SYSTEM_PATHS=" + strings.Join(c.SystemPaths, ","),
+			"SANDPIPER_EGRESS_NETWORKS=" + networks(c.EgressNetworks)},
+		Backends: []sandbox.Backend{worktree.New(worktree.Options{Stores: stores, System: c.SystemPaths, Broker: desk, Egress: way})},
 	})
 	return stores, manager, err
 }
@@ -71,4 +80,33 @@ func wayOut(environ []string) []string {
 		}
 	}
 	return out
+}
+
+// upstream is the proxy by which this machine reaches others, if it needs one: sandboxes then reach theirs through it too.
+func upstream(environ []string) (*url.URL, error) {
+	for _, name := range []string{"https_proxy=", "HTTPS_PROXY="} {
+		for _, kv := range environ {
+			address, ok := strings.CutPrefix(kv, name)
+			if !ok || address == "" {
+				continue
+			}
+			if !strings.Contains(address, "://") { // as curl takes it
+				address = "http://" + address
+			}
+			u, err := url.Parse(address)
+			if err != nil { // its text may hold a password
+				return nil, fmt.Errorf("%s is not the address of a proxy", strings.TrimSuffix(name, "="))
+			}
+			return u, nil
+		}
+	}
+	return nil, nil
+}
+
+func networks(prefixes []netip.Prefix) string {
+	var words []string
+	for _, p := range prefixes {
+		words = append(words, p.String())
+	}
+	return strings.Join(words, ",")
 }
