@@ -134,6 +134,7 @@ const (
 type Observation struct {
 	Kind     string `json:"kind"` // res.memory, res.disk, res.files, res.output, res.pids, proc.survivor, sys.killed
 	Evidence string `json:"evidence"`
+	Observer string `json:"observer"` // host: this process saw it; kernel: a control group or a filter stopped it
 }
 
 // Result is how the tree ended.

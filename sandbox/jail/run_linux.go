@@ -59,7 +59,7 @@ func (r *runner) end(reason Reason, evidence string) {
 	r.once.Do(func() {
 		r.reason = reason
 		if evidence != "" {
-			r.result.Observations = append(r.result.Observations, Observation{"res." + string(reason), evidence})
+			r.note("host", "res."+string(reason), evidence)
 		}
 		close(r.over)
 	})
@@ -111,7 +111,7 @@ func (r *runner) supervise(s Spec, t *tree, streams *streams, w without) (Result
 	r.once.Do(func() {}) // from here on nobody changes the reason
 	r.judge(code, g, streams)
 	if leftErr := errors.Join(gone, g.remove()); leftErr != nil {
-		r.note("proc.survivor", leftErr.Error())
+		r.note("host", "proc.survivor", leftErr.Error())
 	}
 	if err != nil || code == nil && r.reason == "" {
 		return r.result, notStarted(err, message, s.Argv[0])
@@ -119,8 +119,8 @@ func (r *runner) supervise(s Spec, t *tree, streams *streams, w without) (Result
 	return r.result, nil
 }
 
-func (r *runner) note(kind, evidence string) {
-	r.result.Observations = append(r.result.Observations, Observation{kind, evidence})
+func (r *runner) note(observer, kind, evidence string) {
+	r.result.Observations = append(r.result.Observations, Observation{Kind: kind, Evidence: evidence, Observer: observer})
 }
 
 // wait returns when the monitor has ended, and ends the tree when it is time.
@@ -152,10 +152,10 @@ func (r *runner) judge(code *int, g *group, streams *streams) {
 	res.Ended = time.Now()
 	res.OutputBytes, res.Truncated = streams.total.Load(), streams.cut.Load()
 	if n := g.oomKills(); n > 0 {
-		r.note("res.memory", fmt.Sprintf("the kernel ended %d processes at the limit of %d bytes", n, r.limits.Memory))
+		r.note("kernel", "res.memory", fmt.Sprintf("the kernel ended %d processes at the limit of %d bytes", n, r.limits.Memory))
 	}
 	if n := g.forksRefused(); n > 0 {
-		r.note("res.pids", fmt.Sprintf("%d times no process could be made at the limit of %d", n, r.limits.Procs))
+		r.note("kernel", "res.pids", fmt.Sprintf("%d times no process could be made at the limit of %d", n, r.limits.Procs))
 	}
 	switch {
 	case r.reason != "":
@@ -168,7 +168,7 @@ func (r *runner) judge(code *int, g *group, streams *streams) {
 			res.Reason = OutOfMemory
 		}
 		if *code == 128+int(unix.SIGSYS) {
-			r.note("sys.killed", "a system call of a foreign architecture")
+			r.note("kernel", "sys.killed", "a system call of a foreign architecture")
 		}
 	default:
 		res.Reason, res.Code = Exited, *code

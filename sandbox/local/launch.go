@@ -28,7 +28,11 @@ type Place struct {
 	Egress  egress.Options // see Options of the backends
 	Broker  *broker.Broker // nil: a command that has a grant is refused
 	Now     func() time.Time
+	Confine Confine // nil: jail.Run
 }
+
+// Confine runs what a command is turned into, and returns after the last process of it is dead.
+type Confine func(context.Context, jail.Spec, jail.Stdio) (jail.Result, error)
 
 // Launch runs a command in the jail and returns after the last process of it is dead.
 func Launch(ctx context.Context, w sandbox.Workspace, p Place, c sandbox.Command, stdio sandbox.Stdio) (sandbox.Exit, []sandbox.Finding, error) {
@@ -53,7 +57,11 @@ func Launch(ctx context.Context, w sandbox.Workspace, p Place, c sandbox.Command
 	if c.Stdin != "" {
 		in = strings.NewReader(c.Stdin)
 	}
-	res, err := jail.Run(ctx, spec, jail.Stdio{In: in, Out: stdio.Out, Err: stdio.Err})
+	confine := p.Confine
+	if confine == nil {
+		confine = jail.Run
+	}
+	res, err := confine(ctx, spec, jail.Stdio{In: in, Out: stdio.Out, Err: stdio.Err})
 	err = errors.Join(err, out.close())
 	spent, refused := closeDesk(desk)
 	var not *jail.NotStarted
@@ -123,7 +131,7 @@ func findings(w sandbox.Workspace, now time.Time, r jail.Result) []sandbox.Findi
 		if o.Kind == "proc.survivor" {
 			outcome, severity = "inconclusive", "high"
 		}
-		out = append(out, sandbox.Finding{Run: w.ID, Time: now, Kind: o.Kind, Severity: severity, Observer: "host",
+		out = append(out, sandbox.Finding{Run: w.ID, Time: now, Kind: o.Kind, Severity: severity, Observer: o.Observer,
 			Evidence: o.Evidence, Outcome: outcome})
 	}
 	return out

@@ -42,8 +42,12 @@ type Options struct {
 	Now    func() time.Time
 	// Egress is how commands that have a network reach it: its limits, upstream proxy and open addresses. The rest of it is set by
 	// each command.
-	Egress egress.Options
-	Broker *broker.Broker // that commands with a grant ask; nil: they are refused
+	Egress  egress.Options
+	Broker  *broker.Broker // that commands with a grant ask; nil: they are refused
+	Confine local.Confine  // nil: jail.Run
+	// OwnObjects gives each run a copy of the objects of its base. Otherwise it reads those of the store, among which are those of
+	// other branches and other runs.
+	OwnObjects bool
 }
 
 // Backend is the worktree backend.
@@ -92,6 +96,7 @@ const (
 	gitBaseline = "baseline-git" // the same of the private git directory; written last: Make is done
 	registering = "registration" // on its way into the store
 	used        = "used.json"    // what the run took on the disk when it was made
+	objects     = "objects"      // with OwnObjects
 )
 
 func key(w sandbox.Workspace) string { return strings.TrimSuffix(filepath.Base(w.Store), ".git") }
@@ -120,6 +125,9 @@ func (b *Backend) Make(ctx context.Context, w sandbox.Workspace) error {
 	}
 	if err := b.makePrivate(w); err != nil {
 		return fmt.Errorf("private git directory: %w", err)
+	}
+	if err := b.copyObjects(ctx, w); err != nil {
+		return fmt.Errorf("objects of the base: %w", err)
 	}
 	for _, d := range []string{home, scratch} {
 		if err := os.Mkdir(filepath.Join(w.Dir, d), 0o700); err != nil {
@@ -207,6 +215,29 @@ func (b *Backend) registration(w sandbox.Workspace) string {
 	return filepath.Join(w.Store, "worktrees", string(w.ID))
 }
 
+// objects are those that git inside borrows.
+func (b *Backend) objects(w sandbox.Workspace) string {
+	if b.o.OwnObjects {
+		return filepath.Join(w.Dir, objects)
+	}
+	return filepath.Join(w.Store, "objects")
+}
+
+// copyObjects packs what the base leads to. Git takes deltas as they are, so the cost is that of writing the pack.
+func (b *Backend) copyObjects(ctx context.Context, w sandbox.Workspace) error {
+	if !b.o.OwnObjects {
+		return nil
+	}
+	for _, d := range []string{"info", "pack"} {
+		if err := os.MkdirAll(filepath.Join(b.objects(w), d), 0o755); err != nil {
+			return err
+		}
+	}
+	_, err := b.git(w)(ctx, git.Call{Args: []string{"pack-objects", "--quiet", "--revs", "--delta-base-offset", filepath.Join(b.objects(w), "pack", "pack")},
+		Stdin: strings.NewReader(w.Base + "\n")})
+	return err
+}
+
 // Launch runs a command in the jail and returns after the last process of it is dead.
 func (b *Backend) Launch(ctx context.Context, w sandbox.Workspace, c sandbox.Command, stdio sandbox.Stdio) (sandbox.Exit, []sandbox.Finding, error) {
 	var usage jail.Usage
@@ -215,11 +246,11 @@ func (b *Backend) Launch(ctx context.Context, w sandbox.Workspace, c sandbox.Com
 	}
 	return local.Launch(ctx, w, local.Place{
 		Backend: b.Name(), Home: filepath.Join(w.Dir, home), Used: &usage, System: b.o.System, UID: b.o.UID, Egress: b.o.Egress, Broker: b.o.Broker,
-		Now: b.o.Now,
+		Now: b.o.Now, Confine: b.o.Confine,
 		Mounts: []jail.Mount{
 			{Host: b.Path(w), Inside: jail.WorkspaceDir, Writable: true},
 			{Host: filepath.Join(w.Dir, gitDir), Inside: local.GitDir, Writable: true},
-			{Host: filepath.Join(w.Store, "objects"), Inside: local.ObjectsDir},
+			{Host: b.objects(w), Inside: local.ObjectsDir},
 			{Host: filepath.Join(w.Dir, gitFile), Inside: path.Join(jail.WorkspaceDir, ".git")},
 		},
 	}, c, stdio)
@@ -284,7 +315,7 @@ func (b *Backend) Remove(_ context.Context, w sandbox.Workspace) error {
 		return err
 	}
 	// What says that the workspace is complete goes first.
-	for _, name := range []string{gitBaseline, string(w.ID), gitDir, home, scratch, gitFile, registering, baseline, used} {
+	for _, name := range []string{gitBaseline, string(w.ID), gitDir, home, scratch, gitFile, registering, baseline, used, objects} {
 		if err := local.RemoveAll(filepath.Join(w.Dir, name)); err != nil {
 			return err
 		}
