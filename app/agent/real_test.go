@@ -20,6 +20,7 @@ import (
 	"github.com/sandpiper-bot/sandpiper/sandbox/broker"
 	"github.com/sandpiper-bot/sandpiper/sandbox/git"
 	"github.com/sandpiper-bot/sandpiper/sandbox/gitstore"
+	"github.com/sandpiper-bot/sandpiper/sandbox/jail"
 	"github.com/sandpiper-bot/sandpiper/sandbox/redact"
 	"github.com/sandpiper-bot/sandpiper/sandbox/worktree"
 )
@@ -27,24 +28,22 @@ import (
 // canary is the model's key. It may be seen at the model's API and nowhere else.
 const canary = "sk-canary-77d1c0a94be2f6358e10"
 
-// installed finds an agent's command line: in $SANDPIPER_TEST_AGENTS/<name>, as npm installs it there, or on PATH. It gives the
-// directory of the program, and what a sandbox has to see of the machine for it beyond the usual.
-func installed(t *testing.T, name string) (bin string, system []string) {
+// installed finds an agent's command line: below $SANDPIPER_TEST_AGENTS, a prefix for npm install -g, or on PATH. It gives what a
+// sandbox has to see of the machine for it, beyond the usual.
+func installed(t *testing.T, name string) (system []string) {
 	t.Helper()
-	if dir := os.Getenv("SANDPIPER_TEST_AGENTS"); dir != "" {
-		bin = filepath.Join(dir, name, "node_modules", ".bin")
-		if _, err := os.Stat(filepath.Join(bin, name)); err == nil {
-			return bin, []string{filepath.Join(dir, name)}
+	if prefix := os.Getenv("SANDPIPER_TEST_AGENTS"); prefix != "" {
+		if _, err := os.Stat(filepath.Join(prefix, "bin", name)); err == nil {
+			return []string{prefix}
 		}
 	}
-	file, err := exec.LookPath(name)
-	if err != nil {
-		t.Skipf("%s is not installed; put it on PATH, or: mkdir -p DIR/%s && npm install --prefix DIR/%[2]s PACKAGE, and set SANDPIPER_TEST_AGENTS=DIR", name, name)
+	for _, dir := range strings.Split(jail.Path, ":") {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			return nil
+		}
 	}
-	if real, err := filepath.EvalSymlinks(file); err != nil || !strings.HasPrefix(real, "/usr/") {
-		t.Skipf("%s is installed at %s, which sandboxes do not see", name, file)
-	}
-	return filepath.Dir(file), nil
+	t.Skipf("the agent %s is not installed. To test it: npm install -g --prefix DIR PACKAGE, and SANDPIPER_TEST_AGENTS=DIR", name)
+	return nil
 }
 
 // TestRealAgents runs the agents themselves, each in the jail, with a scripted model behind the broker: it changes a file, fetches
@@ -59,7 +58,7 @@ func TestRealAgents(t *testing.T) {
 }
 
 func testRealAgent(t *testing.T, name string) {
-	bin, system := installed(t, name)
+	system := installed(t, name)
 	api := model.New(model.Options{
 		Key: canary,
 		Shell: []string{
@@ -96,7 +95,6 @@ func testRealAgent(t *testing.T, name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Env = append(c.Env, "PATH="+bin+":/usr/local/bin:/usr/bin:/bin")
 
 	var log bytes.Buffer
 	exit, err := m.Run(t.Context(), id, c, sandbox.Stdio{Out: &log, Err: &log})

@@ -57,7 +57,7 @@ type Config struct {
 	LimitOutput Size          `env:"SANDPIPER_LIMIT_OUTPUT" envDefault:"64MiB" desc:"Output of one command."`
 	LimitFiles  int           `env:"SANDPIPER_LIMIT_FILES" envDefault:"200000" desc:"New files in one workspace."`
 	LimitWall   time.Duration `env:"SANDPIPER_LIMIT_WALL" envDefault:"1h" desc:"Time for one command."`
-	SystemPaths []string      `env:"SANDPIPER_SYSTEM_PATHS" desc:"More host paths that sandboxes may read, separated by commas, such as /opt/toolchain."`
+	SystemPaths []string      `env:"SANDPIPER_SYSTEM_PATHS" desc:"More host paths that sandboxes may read, separated by commas, such as /opt/toolchain. Where there is a bin directory in one, it is on PATH."`
 
 	// Only whoever runs the machine can open a private network: a policy comes with a repository.
 	EgressNetworks []netip.Prefix `env:"SANDPIPER_EGRESS_NETWORKS" desc:"Private networks, as 10.1.0.0/16, separated by commas, in which hosts may lie that a policy names: a company's mirror."`

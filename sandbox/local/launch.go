@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -83,7 +84,7 @@ func (p Place) spec(w sandbox.Workspace, c sandbox.Command) (jail.Spec, error) {
 		return jail.Spec{}, fmt.Errorf("directory %q of the command is not below the workspace", c.Dir)
 	}
 	s := jail.Spec{
-		Name: string(w.ID), Argv: c.Argv, Dir: path.Join(jail.WorkspaceDir, c.Dir), Env: c.Env,
+		Name: string(w.ID), Argv: c.Argv, Dir: path.Join(jail.WorkspaceDir, c.Dir), Env: append(p.searchPath(), c.Env...),
 		Home: p.Home, System: p.System, Hostname: "sandpiper", UID: p.UID, Used: p.Used, Mounts: p.Mounts,
 		Limits: jail.Limits{Procs: w.Limits.Procs, Memory: w.Limits.Memory, Disk: w.Limits.Disk, Output: w.Limits.Output,
 			Files: w.Limits.Files, Wall: w.Limits.Wall},
@@ -98,6 +99,22 @@ func (p Place) spec(w sandbox.Workspace, c sandbox.Command) (jail.Spec, error) {
 		s.Limits.Output = c.Output
 	}
 	return s, nil
+}
+
+// searchPath puts the bin directories of further system paths on the search path: what is installed below a prefix, such as a
+// toolchain in /opt, is there to be called.
+func (p Place) searchPath() []string {
+	dirs := jail.Path
+	for _, dir := range p.System {
+		bin := filepath.Join(dir, "bin")
+		if info, err := os.Stat(bin); err == nil && info.IsDir() {
+			dirs += ":" + bin
+		}
+	}
+	if dirs == jail.Path {
+		return nil
+	}
+	return []string{"PATH=" + dirs}
 }
 
 var reasons = map[jail.Reason]sandbox.Reason{
