@@ -1,6 +1,7 @@
 package jail
 
 import (
+	"net"
 	"os/exec"
 	"strconv"
 	"testing"
@@ -14,6 +15,17 @@ func BenchmarkRun(b *testing.B) {
 	dir := workspace(b)
 	for b.Loop() {
 		if _, err := Run(b.Context(), Spec{Name: "bench", Argv: []string{"/bin/true"}, Workspace: dir}, Stdio{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkRunListening is BenchmarkRun with a listener inside.
+func BenchmarkRunListening(b *testing.B) {
+	needJail(b)
+	s := Spec{Name: "bench", Argv: []string{"/bin/true"}, Workspace: workspace(b), Listen: func(l net.Listener) { _, _ = l.Accept() }}
+	for b.Loop() {
+		if _, err := Run(b.Context(), s, Stdio{}); err != nil {
 			b.Fatal(err)
 		}
 	}
