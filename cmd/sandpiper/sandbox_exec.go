@@ -50,6 +50,9 @@ func newSandboxExec() *cobra.Command {
 		if err != nil {
 			return exitError{125, err}
 		}
+		if len(exit.Blocked) > 0 {
+			fmt.Fprintf(cmd.ErrOrStderr(), "sandpiper: blocked %s; --net opens a host\n", strings.Join(exit.Blocked, ", "))
+		}
 		return exitOf(c.Argv[0], exit)
 	}
 	return cmd

@@ -51,7 +51,8 @@ func Launch(ctx context.Context, w sandbox.Workspace, p Place, c sandbox.Command
 	}
 	desk, err := p.openDesk(w, c)
 	if err != nil {
-		return sandbox.Exit{}, nil, errors.Join(fmt.Errorf("broker of sandbox %s: %w", w.ID, err), out.close())
+		out.close()
+		return sandbox.Exit{}, nil, fmt.Errorf("broker of sandbox %s: %w", w.ID, err)
 	}
 	spec.Listen = listen(desk, out)
 	var in io.Reader = stdio.In
@@ -63,7 +64,7 @@ func Launch(ctx context.Context, w sandbox.Workspace, p Place, c sandbox.Command
 		confine = jail.Run
 	}
 	res, err := confine(ctx, spec, jail.Stdio{In: in, Out: stdio.Out, Err: stdio.Err})
-	err = errors.Join(err, out.close())
+	out.close()
 	spent, refused := closeDesk(desk)
 	var not *jail.NotStarted
 	switch {

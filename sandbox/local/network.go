@@ -27,8 +27,8 @@ type way struct {
 	mu      sync.Mutex
 	file    *os.File
 	written int
-	left    int // decisions that were not written
-	err     error
+	left    int   // decisions that were not written
+	err     error // the first that kept a decision from being recorded
 }
 
 // openWay makes the way out that a command asks for; nil when it asks for none.
@@ -63,22 +63,21 @@ func (o *way) record(d egress.Decision) {
 	if err == nil {
 		_, err = o.file.Write(append(line, '\n'))
 	}
-	o.err = errors.Join(o.err, err)
+	if err != nil && o.err == nil {
+		o.err = err
+	}
 }
 
 // close is called when nobody asks any more.
-func (o *way) close() error {
+func (o *way) close() {
 	if o == nil {
-		return nil
+		return
 	}
 	if o.left > 0 {
 		_, err := fmt.Fprintf(o.file, "{\"left_out\":%d}\n", o.left)
 		o.err = errors.Join(o.err, err)
 	}
-	if err := errors.Join(o.err, o.file.Close()); err != nil {
-		return fmt.Errorf("record of the network: %w", err)
-	}
-	return nil
+	o.err = errors.Join(o.err, o.file.Close())
 }
 
 // blocked lists the hosts that a policy could have opened, as it would name them.
@@ -114,6 +113,10 @@ func (o *way) findings(run sandbox.ID, now time.Time) []sandbox.Finding {
 	if more := len(denied) - mostFindings; more > 0 {
 		out = append(out, sandbox.Finding{Run: run, Time: now.UTC(), Kind: "net.denied", Severity: "low", Observer: "host",
 			Evidence: fmt.Sprintf("%d more hosts were refused, see egress.jsonl", more), Outcome: "contained"})
+	}
+	if o.err != nil { // what happened is not all known
+		out = append(out, sandbox.Finding{Run: run, Time: now.UTC(), Kind: "net.unrecorded", Severity: "high", Observer: "host",
+			Evidence: "egress.jsonl: " + o.err.Error(), Outcome: "inconclusive"})
 	}
 	return out
 }
