@@ -286,7 +286,8 @@ func (a *App) housekeeping(ctx context.Context) {
 
 // live says whether a sandbox belongs to a mission that is not over, so that the reaper leaves it alone.
 func (a *App) live(id sandbox.ID) bool {
-	m, err := a.Store.MissionOfRun(context.Background(), strings.TrimSuffix(string(id), "-checks"))
+	run, _, _ := strings.Cut(string(id), "-checks") // of which that is the sandbox for checks
+	m, err := a.Store.MissionOfRun(context.Background(), run)
 	return err == nil && !m.Ended() || err != nil && !errors.Is(err, store.ErrNone) // in doubt it lives
 }
 

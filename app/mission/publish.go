@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/google/go-github/v60/github"
 
@@ -16,7 +15,6 @@ import (
 	"github.com/sandpiper-bot/sandpiper/app/store"
 	"github.com/sandpiper-bot/sandpiper/checks"
 	"github.com/sandpiper-bot/sandpiper/promote"
-	"github.com/sandpiper-bot/sandpiper/sandbox"
 )
 
 // promote offers what the run made: branch, manifest, pull request. Everything in the request is recorded, so that it is the
@@ -88,10 +86,14 @@ func (e *Engine) request(m *store.Mission, run *store.Run, bot promote.Person) (
 	if err := json.Unmarshal([]byte(run.Receipt), &receipt); err != nil {
 		return promote.Request{}, fmt.Errorf("receipt of %s: %w", run.ID, err)
 	}
-	r := promote.Request{
-		Run: sandbox.ID(m.Run), Mission: m.ID, Owner: m.Owner, Repo: m.Name, RepoID: m.RepositoryID, Base: m.BaseBranch,
-		Issue: m.Number, Title: m.Title, Requester: promote.Person{Login: m.Requester, ID: m.RequesterID},
-		Bot: bot, When: run.CreatedAt.Truncate(time.Second), Agent: run.Agent,
+	o, err := offerOf(run)
+	if err != nil {
+		return promote.Request{}, err
+	}
+	r := commitRequest(m, run, bot)
+	r.Selection, r.Staged, r.CheckedTree = o.Selection, o.Staged, o.Tree
+	if m.Branch != "" {
+		r.Previous = &promote.Branch{Name: m.Branch, Head: m.Head}
 	}
 	if r.DraftReason, err = draftReason(m, run, results); err != nil {
 		return promote.Request{}, err
@@ -123,11 +125,11 @@ func draftReason(m *store.Mission, run *store.Run, results []checks.Result) (str
 	if err != nil {
 		return "", err
 	}
-	var changes []sandbox.Change
-	if err := json.Unmarshal([]byte(run.Changes), &changes); err != nil {
-		return "", fmt.Errorf("changes of %s: %w", run.ID, err)
+	o, err := offerOf(run)
+	if err != nil {
+		return "", err
 	}
-	for _, c := range changes {
+	for _, c := range o.Changes {
 		if glob, ok := p.Protects(c.Path); ok {
 			reasons = append(reasons, fmt.Sprintf("it changes %q, which the policy protects (%s)", c.Path, glob))
 			break

@@ -21,6 +21,8 @@ const helpText = `One command a line, by people with write access:
 | ` + "`/sandpiper status`" + ` | says where the mission is |
 | ` + "`/sandpiper cancel`" + ` | stops it; what the agent made is kept in the bot's store |
 | ` + "`/sandpiper retry`" + ` | starts again from the current base |
+| ` + "`/sandpiper promote only PATH…`" + ` | takes these paths of what the agent made, and nothing else; ` + "`promote all`" + ` takes everything again |
+| ` + "`/sandpiper drop PATH…`" + ` | leaves paths out; what is left out is listed in the pull request and kept |
 | ` + "`/sandpiper discard`" + ` | ends it and removes the sandbox; an open pull request of it is closed |
 | ` + "`/sandpiper help`" + ` | shows this |`
 
@@ -74,6 +76,8 @@ var verbs = map[string]func(*Engine, context.Context, *github.Client, *store.Mis
 	"cancel":  (*Engine).cancel,
 	"retry":   (*Engine).retry,
 	"discard": (*Engine).discard,
+	"promote": (*Engine).selection,
+	"drop":    (*Engine).selection,
 }
 
 func (e *Engine) sayStatus(_ context.Context, _ *github.Client, m *store.Mission, _ webhooks.Slash) (string, error) {

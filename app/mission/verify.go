@@ -15,20 +15,24 @@ import (
 	"github.com/sandpiper-bot/sandpiper/sandbox"
 )
 
-// verify runs the checks on the collected tree, in a sandbox of its own: what the agent left lying in its workspace, its
-// home or its processes has no part in it.
+// verify stages what the run offers and runs the checks on exactly that, in a sandbox of its own: what the agent left lying
+// in its workspace, its home or its processes has no part in it.
 func (e *Engine) verify(ctx context.Context, m *store.Mission) (next, error) {
 	run, err := e.Store.Run(ctx, m.Run)
 	if err != nil {
 		return next{}, err
 	}
-	tree, list, err := e.checksOf(m, run.Result)
+	o, err := e.stage(ctx, m, run)
+	if err != nil {
+		return next{}, err
+	}
+	tree, list, err := e.checksOf(m, o.Commit)
 	if err != nil {
 		return next{}, err
 	}
 	var results []checks.Result
 	if len(list) > 0 {
-		id, err := e.makeSandbox(ctx, m, string(checksSandbox(m)), run.Result, "the result of "+m.Run, sandbox.ID(m.Run))
+		id, err := e.makeSandbox(ctx, m, string(checksSandbox(m.Run, o)), o.Commit, "what "+m.Run+" offers", sandbox.ID(m.Run))
 		if err != nil {
 			return next{}, err
 		}
@@ -43,7 +47,10 @@ func (e *Engine) verify(ctx context.Context, m *store.Mission) (next, error) {
 	if err := e.Store.SaveRun(ctx, run); err != nil {
 		return next{}, err
 	}
-	if checks.Passed(list, results) {
+	// What was selected or merged is not what the sandbox holds, so the sandbox is not verified by it.
+	if rec, err := e.Sandboxes.Record(sandbox.ID(m.Run)); err != nil {
+		return next{}, err
+	} else if rec.State != sandbox.Discarded && o.whole() && checks.Passed(list, results) {
 		if err := e.Sandboxes.Verified(ctx, sandbox.ID(m.Run)); err != nil {
 			return next{}, fmt.Errorf("sandbox %s: %w", m.Run, err)
 		}

@@ -3,6 +3,7 @@ package mission
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/google/go-github/v60/github"
 
@@ -20,6 +21,9 @@ const (
 
 // obey fulfils a wish. Whatever runs is stopped by the close step, which records it before it goes.
 func (e *Engine) obey(ctx context.Context, m *store.Mission) (next, error) {
+	if strings.HasPrefix(m.Want, wantSelect) {
+		return e.reselect(ctx, m)
+	}
 	switch m.Want {
 	case wantCancel:
 		m.Outcome, m.Message = string(Cancelled), "cancelled by "+m.WantBy

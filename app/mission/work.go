@@ -179,17 +179,24 @@ func (e *Engine) finish(ctx context.Context, m *store.Mission) error {
 
 // clear ends what a run still has open: Check Runs are concluded, sandboxes recorded and removed.
 func (e *Engine) clear(ctx context.Context, m *store.Mission, why string) error {
-	for _, id := range []sandbox.ID{sandbox.ID(m.Run), checksSandbox(m)} {
+	run, err := e.Store.Run(ctx, m.Run)
+	none := errors.Is(err, store.ErrNone)
+	if none {
+		run = &store.Run{ID: m.Run}
+	} else if err != nil {
+		return err
+	}
+	o, err := offerOf(run)
+	if err != nil {
+		return err
+	}
+	for _, id := range []sandbox.ID{sandbox.ID(m.Run), checksSandbox(m.Run, o)} {
 		if _, err := e.Sandboxes.Discard(ctx, id); err != nil && !errors.Is(err, sandbox.ErrUnknown) {
 			return fmt.Errorf("discard %s: %w", id, err)
 		}
 	}
-	run, err := e.Store.Run(ctx, m.Run)
-	if errors.Is(err, store.ErrNone) {
+	if none {
 		return nil
-	}
-	if err != nil {
-		return err
 	}
 	if m.Kind == store.KindChecks {
 		if err := e.cancelChecks(ctx, m, run, why); err != nil {
@@ -202,9 +209,6 @@ func (e *Engine) clear(ctx context.Context, m *store.Mission, why string) error 
 	}
 	return nil
 }
-
-// checksSandbox is the fresh sandbox that the checks of an issue's run get; those of a pull request have the run's own.
-func checksSandbox(m *store.Mission) sandbox.ID { return sandbox.ID(m.Run + "-checks") }
 
 func (e *Engine) runDir(run string) string { return filepath.Join(e.StateDir, "runs", run) }
 

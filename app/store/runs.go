@@ -22,17 +22,18 @@ type Run struct {
 	Receipt   string // agent.Receipt
 	Changes   string // []sandbox.Change
 	Checks    string // []checks.Result
+	Offer     string // what of it would be promoted
 	CreatedAt time.Time
 	EndedAt   time.Time
 }
 
 // SaveRun writes a run, new or changed.
 func (s *Store) SaveRun(ctx context.Context, r *Run) error {
-	_, err := s.exec(ctx, `insert into runs (id, mission, attempt, base, result, agent, exit, receipt, changes, checks, created_at, ended_at)
-		values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+	_, err := s.exec(ctx, `insert into runs (id, mission, attempt, base, result, agent, exit, receipt, changes, checks, offer, created_at, ended_at)
+		values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		on conflict (id) do update set base = excluded.base, result = excluded.result, agent = excluded.agent, exit = excluded.exit,
-			receipt = excluded.receipt, changes = excluded.changes, checks = excluded.checks, ended_at = excluded.ended_at`,
-		r.ID, r.Mission, r.Attempt, r.Base, r.Result, r.Agent, r.Exit, r.Receipt, r.Changes, r.Checks, millis(r.CreatedAt), millis(r.EndedAt))
+			receipt = excluded.receipt, changes = excluded.changes, checks = excluded.checks, offer = excluded.offer, ended_at = excluded.ended_at`,
+		r.ID, r.Mission, r.Attempt, r.Base, r.Result, r.Agent, r.Exit, r.Receipt, r.Changes, r.Checks, r.Offer, millis(r.CreatedAt), millis(r.EndedAt))
 	if err != nil {
 		return fmt.Errorf("run %s: %w", r.ID, err)
 	}
@@ -43,8 +44,8 @@ func (s *Store) SaveRun(ctx context.Context, r *Run) error {
 func (s *Store) Run(ctx context.Context, id string) (*Run, error) {
 	r := new(Run)
 	var created, ended int64
-	err := s.row(ctx, `select id, mission, attempt, base, result, agent, exit, receipt, changes, checks, created_at, ended_at from runs where id = ?`, id).
-		Scan(&r.ID, &r.Mission, &r.Attempt, &r.Base, &r.Result, &r.Agent, &r.Exit, &r.Receipt, &r.Changes, &r.Checks, &created, &ended)
+	err := s.row(ctx, `select id, mission, attempt, base, result, agent, exit, receipt, changes, checks, offer, created_at, ended_at from runs where id = ?`, id).
+		Scan(&r.ID, &r.Mission, &r.Attempt, &r.Base, &r.Result, &r.Agent, &r.Exit, &r.Receipt, &r.Changes, &r.Checks, &r.Offer, &created, &ended)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = ErrNone
 	}
@@ -63,10 +64,11 @@ type Promotion struct {
 	CreatedAt                    time.Time
 }
 
-// SavePromotion writes a promotion once; the same again changes nothing.
+// SavePromotion writes what was promoted of a run last; the audit chain has all that was.
 func (s *Store) SavePromotion(ctx context.Context, p Promotion) error {
 	_, err := s.exec(ctx, `insert into promotions (run, mission, commit_id, branch, pull, manifest, digest, created_at)
-		values (?, ?, ?, ?, ?, ?, ?, ?) on conflict (run) do nothing`,
+		values (?, ?, ?, ?, ?, ?, ?, ?) on conflict (run) do update set commit_id = excluded.commit_id,
+			branch = excluded.branch, pull = excluded.pull, manifest = excluded.manifest, digest = excluded.digest`,
 		p.Run, p.Mission, p.Commit, p.Branch, p.Pull, p.Manifest, p.Digest, millis(p.CreatedAt))
 	if err != nil {
 		return fmt.Errorf("promotion of %s: %w", p.Run, err)

@@ -1,0 +1,111 @@
+package mission
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/sandpiper-bot/sandpiper/app/installation"
+	"github.com/sandpiper-bot/sandpiper/app/store"
+	"github.com/sandpiper-bot/sandpiper/promote"
+	"github.com/sandpiper-bot/sandpiper/sandbox"
+)
+
+// offer is what of a run would be, or was, promoted. It is staged before the checks, so that they run on exactly that, and
+// staged anew when a person selects something else of the same run.
+type offer struct {
+	promote.Staged
+	N  int    `json:"n"`            // how often the run was staged; names the sandbox of its checks
+	By string `json:"by,omitempty"` // who selected; empty: nobody did
+}
+
+// whole says whether it is everything that the run changed, on the commit that the run started from.
+func (o offer) whole() bool { return len(o.LeftOut) == 0 && !o.Merged() }
+
+func offerOf(run *store.Run) (o offer, err error) {
+	if run.Offer != "" {
+		err = json.Unmarshal([]byte(run.Offer), &o)
+	}
+	if err != nil {
+		return o, fmt.Errorf("offer of %s: %w", run.ID, err)
+	}
+	o.N = max(o.N, 1)
+	return o, nil
+}
+
+// stage finds or makes what the run offers. It is recorded before anything looks at it.
+func (e *Engine) stage(ctx context.Context, m *store.Mission, run *store.Run) (offer, error) {
+	o, err := offerOf(run)
+	if err != nil || o.Commit != "" {
+		return o, err
+	}
+	gh, err := e.GitHub.Client(ctx, repoOf(m), installation.Read)
+	if err != nil {
+		return o, err
+	}
+	bot, err := e.bot(ctx, gh)
+	if err != nil {
+		return o, err
+	}
+	r := commitRequest(m, run, bot)
+	r.Selection = o.Selection
+	if o.Staged, err = promote.Stage(ctx, e.Sandboxes, promote.Stored{Stores: e.Git, Remote: e.remote(m, installation.Read)}, e.Redact, r); err != nil {
+		return o, fmt.Errorf("stage %s: %w", m.Run, err)
+	}
+	run.Offer = marshal(o)
+	return o, e.Store.SaveRun(ctx, run)
+}
+
+// commitRequest is what the commit of a promotion is made of.
+func commitRequest(m *store.Mission, run *store.Run, bot promote.Person) promote.Request {
+	return promote.Request{
+		Run: sandbox.ID(m.Run), Mission: m.ID, Owner: m.Owner, Repo: m.Name, RepoID: m.RepositoryID, Base: m.BaseBranch,
+		Issue: m.Number, Title: m.Title, Instruction: m.Instruction, Requester: promote.Person{Login: m.Requester, ID: m.RequesterID},
+		Bot: bot, When: run.CreatedAt.Truncate(time.Second), Agent: run.Agent,
+	}
+}
+
+// checksSandbox is the fresh sandbox that the checks of what is offered get.
+func checksSandbox(run string, o offer) sandbox.ID {
+	if o.N > 1 {
+		return sandbox.ID(fmt.Sprintf("%s-checks-%d", run, o.N))
+	}
+	return sandbox.ID(run + "-checks")
+}
+
+// wantSelect begins a wish for another selection; the selection follows as JSON.
+const wantSelect = "select "
+
+// reselect has the run staged and checked once more, with what a person selected.
+func (e *Engine) reselect(ctx context.Context, m *store.Mission) (next, error) {
+	var sel sandbox.Selection
+	if err := json.Unmarshal([]byte(strings.TrimPrefix(m.Want, wantSelect)), &sel); err != nil {
+		return next{}, fmt.Errorf("selection of mission %s: %w", m.ID, err)
+	}
+	run, err := e.Store.Run(ctx, m.Run)
+	if err != nil {
+		return next{}, err
+	}
+	was, err := offerOf(run)
+	if err != nil {
+		return next{}, err
+	}
+	if _, err := e.Sandboxes.Discard(ctx, checksSandbox(m.Run, was)); err != nil && !errors.Is(err, sandbox.ErrUnknown) {
+		return next{}, err
+	}
+	run.Offer, run.Checks = marshal(offer{Staged: promote.Staged{Selection: sel}, N: was.N + 1, By: m.WantBy}), ""
+	if err := e.Store.SaveRun(ctx, run); err != nil {
+		return next{}, err
+	}
+	m.Outcome, m.Message = "", ""
+	if m.Step != stepExecute && m.Step != stepInspect {
+		m.Step = stepVerify
+	}
+	if err := e.Store.Save(ctx, m, e.Now()); err != nil {
+		return next{}, err
+	}
+	return next{step: m.Step}, e.Store.Wanted(ctx, m.ID)
+}
