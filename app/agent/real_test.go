@@ -15,36 +15,18 @@ import (
 
 	"github.com/sandpiper-bot/sandpiper/app/agent"
 	"github.com/sandpiper-bot/sandpiper/app/policy"
+	"github.com/sandpiper-bot/sandpiper/fixtures/agents"
 	"github.com/sandpiper-bot/sandpiper/fixtures/model"
 	"github.com/sandpiper-bot/sandpiper/sandbox"
 	"github.com/sandpiper-bot/sandpiper/sandbox/broker"
 	"github.com/sandpiper-bot/sandpiper/sandbox/git"
 	"github.com/sandpiper-bot/sandpiper/sandbox/gitstore"
-	"github.com/sandpiper-bot/sandpiper/sandbox/jail"
 	"github.com/sandpiper-bot/sandpiper/sandbox/redact"
 	"github.com/sandpiper-bot/sandpiper/sandbox/worktree"
 )
 
 // canary is the model's key. It may be seen at the model's API and nowhere else.
 const canary = "sk-canary-77d1c0a94be2f6358e10"
-
-// installed finds an agent's command line: below $SANDPIPER_TEST_AGENTS, a prefix for npm install -g, or on PATH. It gives what a
-// sandbox has to see of the machine for it, beyond the usual.
-func installed(t *testing.T, name string) (system []string) {
-	t.Helper()
-	if prefix := os.Getenv("SANDPIPER_TEST_AGENTS"); prefix != "" {
-		if _, err := os.Stat(filepath.Join(prefix, "bin", name)); err == nil {
-			return []string{prefix}
-		}
-	}
-	for _, dir := range strings.Split(jail.Path, ":") {
-		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
-			return nil
-		}
-	}
-	t.Skipf("the agent %s is not installed. To test it: npm install -g --prefix DIR PACKAGE, and SANDPIPER_TEST_AGENTS=DIR", name)
-	return nil
-}
 
 // TestRealAgents runs the agents themselves, each in the jail, with a scripted model behind the broker: it changes a file, fetches
 // the repository's history, and ends well, and the key is nowhere to be found.
@@ -58,7 +40,14 @@ func TestRealAgents(t *testing.T) {
 }
 
 func testRealAgent(t *testing.T, name string) {
-	system := installed(t, name)
+	prefix, ok, how := agents.Installed(name)
+	if !ok {
+		t.Skip(how)
+	}
+	var system []string
+	if prefix != "" {
+		system = []string{prefix}
+	}
 	api := model.New(model.Options{
 		Key: canary,
 		Shell: []string{
