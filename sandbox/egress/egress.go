@@ -5,9 +5,9 @@
 // tunnel has to carry TLS for the very name that was asked for, or HTTP with it in the Host header. Each decision, allowed or
 // not, is told to Options.Record.
 //
-// What it does not do: look into TLS. Whoever is behind an allowed name can answer for other names too: a host of a content
-// delivery network is as open as that network lets its customers be (the inner Host header is not seen). It holds no
-// credential and adds none. It must not know what a run is for.
+// What it does not do: look into TLS. Whoever is behind an allowed name can answer for other names too, by the Host header inside or
+// a second ClientHello after a HelloRetryRequest: a host of a content delivery network is as open as that network lets its customers
+// be. It holds no credential and adds none. It must not know what a run is for.
 package egress
 
 import (

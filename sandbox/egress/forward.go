@@ -60,7 +60,7 @@ func (p *Proxy) forward(ctx context.Context, conn *net.TCPConn, r *bufio.Reader,
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.o.Limits.Total)
 	defer cancel()
-	req, err := p.rebuild(ctx, conn, r, uri)
+	req, err := p.rebuild(ctx, r, uri, conn.SetReadDeadline)
 	if err != nil {
 		p.refuse(conn, d, refuse(BadRequest, err.Error()))
 		return false
@@ -157,7 +157,7 @@ func stripHops(h http.Header) {
 }
 
 // rebuild reads a request whose head was looked at and makes a new one of it: what goes out is what was understood.
-func (p *Proxy) rebuild(ctx context.Context, conn *net.TCPConn, r *bufio.Reader, u *url.URL) (*http.Request, error) {
+func (p *Proxy) rebuild(ctx context.Context, r *bufio.Reader, u *url.URL, until func(time.Time) error) (*http.Request, error) {
 	in, err := http.ReadRequest(r)
 	if err != nil {
 		return nil, err
@@ -167,7 +167,7 @@ func (p *Proxy) rebuild(ctx context.Context, conn *net.TCPConn, r *bufio.Reader,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}).WithContext(ctx)
 	if in.ContentLength != 0 {
-		out.Body = &counted{ReadCloser: in.Body, moving: func() { _ = conn.SetReadDeadline(time.Now().Add(p.o.Limits.Idle)) }}
+		out.Body = p.counted(in.Body, until)
 	}
 	stripHops(out.Header)
 	if _, ok := out.Header["User-Agent"]; !ok {
@@ -179,7 +179,7 @@ func (p *Proxy) rebuild(ctx context.Context, conn *net.TCPConn, r *bufio.Reader,
 // answer passes a response on.
 func (p *Proxy) answer(conn *net.TCPConn, req *http.Request, res *http.Response, d *Decision, more bool) (ok bool) {
 	stripHops(res.Header)
-	body := &counted{ReadCloser: res.Body, moving: func() { _ = conn.SetWriteDeadline(time.Now().Add(p.o.Limits.Idle)) }}
+	body := p.counted(res.Body, conn.SetWriteDeadline)
 	res.Body, res.Request, res.Close, res.TransferEncoding = body, req, !more, nil
 	res.Proto, res.ProtoMajor, res.ProtoMinor = "HTTP/1.1", 1, 1
 	if res.ContentLength < 0 && more {
@@ -206,18 +206,27 @@ func unwrapRefusal(err error) error {
 	return refuse(Unreachable, reasonOf(err))
 }
 
-// counted counts a body, and is told of each step of it. The transport may still read a request's when its answer is there.
+// counted counts a body, ends it when the run has used its bytes, and gives the client's side of it another while with each step.
 type counted struct {
 	io.ReadCloser
-	moving func()
-	n      atomic.Int64
-	over   atomic.Bool
+	p     *Proxy
+	until func(time.Time) error
+	n     atomic.Int64 // the transport may still read a request when its answer is there
+	over  atomic.Bool
 }
 
-func (c *counted) Read(p []byte) (int, error) {
-	c.moving()
-	n, err := c.ReadCloser.Read(p)
+func (p *Proxy) counted(body io.ReadCloser, until func(time.Time) error) *counted {
+	return &counted{ReadCloser: body, p: p, until: until}
+}
+
+func (c *counted) Read(b []byte) (int, error) {
+	if c.p.carried.Load() > c.p.o.Limits.Bytes {
+		return 0, refuse(Ended, fmt.Sprintf("more than %d bytes", c.p.o.Limits.Bytes))
+	}
+	_ = c.until(time.Now().Add(c.p.o.Limits.Idle))
+	n, err := c.ReadCloser.Read(b)
 	c.n.Add(int64(n))
+	c.p.carried.Add(int64(n))
 	if err != nil {
 		c.over.Store(errors.Is(err, io.EOF))
 	}

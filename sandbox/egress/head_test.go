@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestHeads(t *testing.T) {
@@ -166,14 +167,11 @@ func FuzzHTTPFraming(f *testing.F) {
 			return
 		}
 		p := &Proxy{o: Options{Limits: Limits{}.withDefaults()}}
-		req, err := p.rebuild(t.Context(), nil, r, u)
+		req, err := p.rebuild(t.Context(), r, u, func(time.Time) error { return nil })
 		if err != nil {
 			return
 		}
 		var sent bytes.Buffer
-		if b, ok := req.Body.(*counted); ok {
-			b.moving = func() {}
-		}
 		if err := req.Write(&sent); err != nil {
 			return
 		}

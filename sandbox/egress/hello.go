@@ -57,7 +57,7 @@ func serverName(data []byte) (string, error) {
 				return "", malformed
 			}
 			name = string(text)
-		case 0xfe0d: // RFC 9849, and draft-ietf-tls-esni
+		case 0xfe0d: // RFC 9849. A browser's dummy of it (GREASE) is made to look no different.
 			return "", refuse(HiddenName, "the client hides the real name by ECH; switch ECH off in it")
 		}
 	}

@@ -126,6 +126,29 @@ func TestTunnelLimits(t *testing.T) {
 	}
 }
 
+// Plain HTTP counts as tunnels do.
+func TestBytesOfPlainHTTP(t *testing.T) {
+	t.Parallel()
+	port := plainServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		chunk := make([]byte, 64<<10)
+		for {
+			if _, err := w.Write(chunk); err != nil {
+				return
+			}
+		}
+	}))
+	s := start(t, []string{"good.example:" + port}, Options{AllowAddresses: loopback, Limits: Limits{Bytes: 1 << 20}})
+	if got := s.say("GET http://good.example:" + port + "/ HTTP/1.1\r\n\r\n"); len(got) < 1<<19 || len(got) > 2<<20 {
+		t.Errorf("%d bytes came", len(got))
+	}
+	if d := s.last(); d.Reason != Ended || d.Down < 1<<20 {
+		t.Errorf("decision: %+v", d)
+	}
+	if got := s.say("GET http://good.example:" + port + "/ HTTP/1.1\r\n\r\n"); !strings.Contains(got, string(TooMuch)) {
+		t.Errorf("another request: %.200q", got)
+	}
+}
+
 // A tunnel in which one side has said everything stays for the other.
 func TestHalfClosed(t *testing.T) {
 	t.Parallel()

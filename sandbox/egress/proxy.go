@@ -40,7 +40,7 @@ type Proxy struct {
 	guard     *guard
 	transport *http.Transport
 	clients   atomic.Int64
-	carried   atomic.Int64 // bytes of what is over
+	carried   atomic.Int64 // bytes of tunnels that are over, and of plain HTTP
 
 	mu      sync.Mutex
 	tunnels map[*tunnel]bool
@@ -178,7 +178,6 @@ func (p *Proxy) begin(method string) *Decision {
 // finish records a decision. It is called once for each.
 func (p *Proxy) finish(d *Decision) {
 	d.Duration = p.o.Now().Sub(d.Time)
-	p.carried.Add(d.Up + d.Down)
 	p.o.Record(*d)
 }
 
@@ -237,27 +236,18 @@ func (p *Proxy) refuse(conn *net.TCPConn, d *Decision, err error) {
 		body += fmt.Sprintf("\nTo open it, add this to .github/sandpiper.yml on the default branch, beside what is in the list already:\n\n"+
 			"network: [%q]\n", Line(Host{d.Host, d.Port}))
 	}
-	// Clients show at most this line when a tunnel is refused, so it says everything in short.
-	answer := fmt.Sprintf("HTTP/1.1 %d Blocked by sandpiper: %s: %s\r\nContent-Type: text/plain; charset=utf-8\r\n"+
-		"X-Proxy-Error: %s; %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n", status, what, refused.reason,
-		refused.reason, what, len(body))
+	verdict := "Blocked by sandpiper"
 	if refused.reason == Unreachable {
-		answer = "HTTP/1.1 502 Bad Gateway\r\n" + answer[indexAfterLine(answer):]
+		verdict = "Not reached"
 	}
+	// Clients show at most the first line when a tunnel is refused, so it says everything in short.
+	answer := fmt.Sprintf("HTTP/1.1 %d %s: %s: %s\r\nX-Proxy-Error: %[4]s; %[3]s\r\nContent-Type: text/plain; charset=utf-8\r\n"+
+		"Content-Length: %[5]d\r\nConnection: close\r\n\r\n", status, verdict, what, refused.reason, len(body))
 	if d.Method == http.MethodHead {
 		body = ""
 	}
 	_, _ = io.WriteString(conn, answer+body)
 	hangUp(conn)
-}
-
-func indexAfterLine(s string) int {
-	for i := range s {
-		if s[i] == '\n' {
-			return i + 1
-		}
-	}
-	return 0
 }
 
 // hangUp lets the other side read what was written: to close with something unread makes the kernel reset the connection.

@@ -155,6 +155,7 @@ func (p *Proxy) carry(near, far *net.TCPConn, first []byte, d *Decision) {
 		d.Down = pour(near, far)
 		up.Wait()
 	}
+	p.carried.Add(d.Up + d.Down)
 	p.mu.Lock()
 	delete(p.tunnels, t)
 	ended := t.ended
