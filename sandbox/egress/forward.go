@@ -24,6 +24,7 @@ func (p *Proxy) newTransport() *http.Transport {
 	t := &http.Transport{
 		DisableCompression:     true, // what is asked for is what is given
 		MaxResponseHeaderBytes: 256 << 10,
+		MaxIdleConns:           32,
 		MaxIdleConnsPerHost:    8,
 		IdleConnTimeout:        30 * time.Second,
 		ResponseHeaderTimeout:  p.o.Limits.Idle,

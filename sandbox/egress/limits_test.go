@@ -207,6 +207,28 @@ func TestTooManyConnections(t *testing.T) {
 	}
 }
 
+// However many connections are made, the descriptors of this process stay bounded: it has a disk to watch with them.
+func TestFlood(t *testing.T) {
+	before := descriptors(t)
+	t.Run("clients", func(t *testing.T) {
+		var all sync.WaitGroup
+		t.Cleanup(all.Wait) // after the proxy has ended
+		s := start(t, nil, Options{Limits: Limits{Connections: 8}})
+		most := 0
+		for range 400 {
+			c := s.dial()
+			all.Go(func() { defer c.Close(); _, _ = io.Copy(io.Discard, c) })
+			most = max(most, int(s.proxy.clients.Load()))
+		}
+		if most > 8+64+1 {
+			t.Errorf("%d clients at once", most)
+		}
+		// Those that were not closed wait for a request that never comes.
+		eventually(t, "only as many as there may be", func() bool { return s.proxy.clients.Load() <= 8 })
+	})
+	eventually(t, "all descriptors closed", func() bool { return descriptors(t) <= before })
+}
+
 // TestManyClients: 64 at once, some of whom are refused, some leave in the middle; afterwards nothing is left of any.
 func TestManyClients(t *testing.T) {
 	goroutines, files := runtime.NumGoroutine(), descriptors(t)

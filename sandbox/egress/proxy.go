@@ -100,7 +100,18 @@ func (p *Proxy) Serve(l net.Listener) {
 			<-pause.C
 			continue
 		}
-		all.Go(func() { p.client(ctx, conn) })
+		// Each connection is a descriptor of this process, which has other work to do for the run. Somewhat more than the limit are
+		// told so; what comes beyond that is not worth one.
+		n := p.clients.Add(1)
+		if n > int64(p.o.Limits.Connections)+64 {
+			p.clients.Add(-1)
+			conn.Close()
+			continue
+		}
+		all.Go(func() {
+			defer p.clients.Add(-1)
+			p.client(ctx, conn, n > int64(p.o.Limits.Connections))
+		})
 	}
 	cancel()
 	all.Wait()
@@ -114,8 +125,8 @@ func (p *Proxy) Denied() []Blocked {
 	return slices.Clone(p.denied)
 }
 
-// client serves one connection of the sandbox.
-func (p *Proxy) client(ctx context.Context, c net.Conn) {
+// client serves one connection of the sandbox, or says that it is one too many.
+func (p *Proxy) client(ctx context.Context, c net.Conn, tooMany bool) {
 	defer c.Close()
 	conn, ok := c.(*net.TCPConn)
 	if !ok {
@@ -123,12 +134,11 @@ func (p *Proxy) client(ctx context.Context, c net.Conn) {
 	}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
-	r := bufio.NewReaderSize(conn, maxHead)
-	defer p.clients.Add(-1)
-	if p.clients.Add(1) > int64(p.o.Limits.Connections) {
+	if tooMany {
 		p.refuse(conn, p.begin(""), refuse(TooMany, fmt.Sprintf("there are %d connections already", p.o.Limits.Connections)))
 		return
 	}
+	r := bufio.NewReaderSize(conn, maxHead)
 	for {
 		_ = conn.SetDeadline(time.Now().Add(p.o.Limits.Handshake))
 		h, err := peekHead(r)

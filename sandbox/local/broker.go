@@ -49,6 +49,7 @@ func listen(desk *broker.Session, out *way) func(net.Listener) {
 // listener is closed and both have ended.
 func split(l net.Listener, paths, others func(net.Listener)) {
 	a, b := newPart(l), newPart(l)
+	places := make(chan struct{}, mostLooks)
 	var servers, looks sync.WaitGroup
 	servers.Go(func() { paths(a) })
 	servers.Go(func() { others(b) })
@@ -62,7 +63,9 @@ func split(l net.Listener, paths, others func(net.Listener)) {
 			<-pause.C
 			continue
 		}
+		places <- struct{}{} // comes free when the client says something, or is dead
 		looks.Go(func() {
+			defer func() { <-places }()
 			to := b
 			if forPath(c, a.closed) {
 				to = a
@@ -76,8 +79,12 @@ func split(l net.Listener, paths, others func(net.Listener)) {
 	servers.Wait()
 }
 
-// firstLook is how long a client may take to say what it wants.
-const firstLook = 15 * time.Second
+// firstLook is how long a client may take to say what it wants. No more than mostLooks of them are waited for at once: each is a
+// descriptor of this process, which needs some to watch the disk.
+const (
+	firstLook = 15 * time.Second
+	mostLooks = 256
+)
 
 // forPath looks at the beginning of a request and leaves it where it is: the servers get the connection as it came, and the proxy
 // can hand it to the kernel.

@@ -137,6 +137,37 @@ func TestNetworkOfSupervisedCommand(t *testing.T) {
 	}
 }
 
+// TestTLSFromInside: a tunnel is for one name, whatever is said in it. The server would serve both.
+func TestTLSFromInside(t *testing.T) {
+	needsJail(t)
+	if _, err := exec.LookPath("openssl"); err != nil {
+		t.Skip("openssl is not installed")
+	}
+	f := sandboxtest.New(t, open)
+	repo := sandboxtest.NewRepo(t)
+	repo.Commit()
+	id := f.Create(t, repo)
+	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "REACHED %s\n", r.Host) }))
+	t.Cleanup(srv.Close)
+	_, port, _ := net.SplitHostPort(srv.Listener.Addr().String())
+	for name, reached := range map[string]bool{"good.example": true, "evil.example": false} {
+		c := sandboxtest.Shell(`printf 'GET / HTTP/1.1\r\nHost: ` + name + `\r\nConnection: close\r\n\r\n' |
+openssl s_client -quiet -proxy 127.0.0.1:3128 -connect good.example:` + port + ` -servername ` + name + ` || true`)
+		c.Network = []string{"good.example:" + port}
+		var out bytes.Buffer
+		if _, err := f.Manager.Run(t.Context(), id, c, sandbox.Stdio{Out: &out, Err: &out}); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(out.String(), "REACHED "+name) != reached {
+			t.Errorf("%s in a tunnel for good.example:\n%s", name, out.String())
+		}
+	}
+	rec, err := f.Manager.Record(id)
+	if err != nil || len(rec.Findings) != 1 || rec.Findings[0].Severity != "medium" || !strings.Contains(rec.Findings[0].Evidence, "another name inside") {
+		t.Errorf("findings: %+v, %v", rec.Findings, err)
+	}
+}
+
 // Tools find the proxy by themselves.
 func TestToolsFindTheProxy(t *testing.T) {
 	needsJail(t)
