@@ -33,7 +33,7 @@ type group struct {
 // left behind because it was killed goes on the way.
 func newGroup(name string, l Limits) *group {
 	g := &group{}
-	leaf := groupPrefix + name + "." + strings.ToLower(rand.Text()[:8])
+	leaf := leafOf(name)
 	for _, h := range hierarchies("/proc/self") {
 		for _, base := range h.bases {
 			stale, _ := filepath.Glob(filepath.Join(base, groupPrefix+name+".*"))
@@ -47,6 +47,9 @@ func newGroup(name string, l Limits) *group {
 	}
 	return g
 }
+
+// leafOf names a group of one run, of which there may be several.
+func leafOf(name string) string { return groupPrefix + name + "." + strings.ToLower(rand.Text()[:8]) }
 
 func (g *group) try(h hierarchy, dir string, l Limits) bool {
 	lock, err := makeGroup(dir)
@@ -125,7 +128,20 @@ func (g *group) oomKills() int {
 	if g.memory == "" {
 		return 0
 	}
-	return count(g.memory, []string{"memory.events", "memory.oom_control"}, "oom_kill")
+	n := 0
+	for _, dir := range append(below1(g.memory), g.memory) {
+		n += count(dir, []string{"memory.events.local", "memory.events", "memory.oom_control"}, "oom_kill")
+	}
+	return n
+}
+
+// below1 are the groups that a runtime has made below one of ours.
+func below1(dir string) []string {
+	found, _ := filepath.Glob(filepath.Join(dir, "*", "cgroup.procs"))
+	for i := range found {
+		found[i] = filepath.Dir(found[i])
+	}
+	return found
 }
 
 func (g *group) forksRefused() int {
@@ -152,6 +168,9 @@ func removeGroup(dir string) error {
 	again := time.NewTicker(2 * time.Millisecond)
 	defer again.Stop()
 	for {
+		for _, inner := range below1(dir) {
+			_ = os.Remove(inner)
+		}
 		err := os.Remove(dir)
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
 			return nil
@@ -200,12 +219,15 @@ func sweepGroup(dir string) (gone bool, err error) {
 		return false, nil
 	}
 	// The launcher is dead, and the tree dies with it. What is left here has no one else to end it.
-	procs, _ := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
-	for _, field := range strings.Fields(string(procs)) {
-		if pid, err := strconv.Atoi(field); err == nil && pid > 1 {
-			_ = unix.Kill(pid, unix.SIGKILL)
+	for _, at := range append(below1(dir), dir) {
+		procs, _ := os.ReadFile(filepath.Join(at, "cgroup.procs"))
+		for _, field := range strings.Fields(string(procs)) {
+			if pid, err := strconv.Atoi(field); err == nil && pid > 1 {
+				_ = unix.Kill(pid, unix.SIGKILL)
+			}
 		}
 	}
+	removeElsewhere(filepath.Base(dir))
 	if err := removeGroup(dir); err != nil {
 		return false, err
 	}

@@ -101,6 +101,8 @@ type Spec struct {
 	Used *Usage
 	// UID that the tree runs as when the launcher is root; 0 is DefaultUID. An ordinary user runs it as itself.
 	UID int
+	// Runtime, if it is set, runs the tree instead of bubblewrap. It takes root.
+	Runtime Runtime
 	// Listen, if it is set, is called once, in a goroutine of its own, with a listener at 127.0.0.1:3128 in the network namespace
 	// of the tree: what it serves is all that the tree can reach. The listener is closed when the tree is dead, and Run returns
 	// after Listen has.

@@ -70,13 +70,20 @@ func (o *Overlay) mount(upper, at string, root bool) error {
 	return nil
 }
 
-// stageOverlay mounts an overlay at a new directory, as root.
-func stageOverlay(m Mount, at string) error {
-	if err := os.Mkdir(at, 0o755); err != nil {
-		return err
-	}
-	if err := m.Overlay.mount(m.Host, at, true); err != nil {
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+// mountHere mounts the overlays in the mount namespace of this thread, each over its own upper layer, as root, unless the thread
+// has joined who has done so.
+func mountHere(mounts []Mount) error {
+	for _, m := range overlays(mounts) {
+		var at unix.Statfs_t
+		if err := unix.Statfs(m.Host, &at); err != nil {
+			return fmt.Errorf("overlay: %w", err)
+		}
+		if at.Type == unix.OVERLAYFS_SUPER_MAGIC {
+			continue
+		}
+		if err := m.Overlay.mount(m.Host, m.Host, true); err != nil {
+			return fmt.Errorf("%w: %w", ErrUnavailable, err)
+		}
 	}
 	return nil
 }

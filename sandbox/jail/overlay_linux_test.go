@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // layered is a workspace over a lower layer with a few files.
@@ -113,5 +114,36 @@ func TestOverlayRefused(t *testing.T) {
 		if _, err := Run(t.Context(), s, Stdio{}); err == nil {
 			t.Errorf("%s: no error", name)
 		}
+	}
+}
+
+// TestOverlayJoined: a command that begins while another runs sees what that one writes, and the other way round.
+func TestOverlayJoined(t *testing.T) {
+	t.Parallel()
+	needJail(t)
+	s, lower, upper := layered(t)
+	out := make(chan string, 1)
+	go func() {
+		text, _ := inLayers(t, s, "until [ -e two ]; do sleep 0.02; done; cat two a; echo one >one; until ! [ -e a ]; do sleep 0.02; done; echo end")
+		out <- text
+	}()
+	for range 500 {
+		if text, err := os.ReadFile(filepath.Join(lower, "..", "work", "holders")); err == nil && len(text) > 0 {
+			break
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+	second, _ := inLayers(t, s, "echo 2 >two; until [ -e one ]; do sleep 0.02; done; cat one; grep CapEff /proc/self/status; rm a")
+	if want := "one\nCapEff:\t0000000000000000\n"; second != want {
+		t.Errorf("the second: %q, want %q", second, want)
+	}
+	if first, want := <-out, "2\nlower/a\nend\n"; first != want {
+		t.Errorf("the first: %q, want %q", first, want)
+	}
+	if third, _ := inLayers(t, s, "ls"); third != "dir\none\ntwo\n" {
+		t.Errorf("the third, after both: %q", third)
+	}
+	if _, err := os.Stat(filepath.Join(upper, "two")); err != nil {
+		t.Error(err)
 	}
 }

@@ -30,7 +30,11 @@ func run(ctx context.Context, s Spec, std Stdio, w without) (Result, error) {
 	if err != nil {
 		return Result{Reason: FailedToStart}, err
 	}
-	t, err := start(s, r.limits, uid, files, w)
+	begin := start
+	if s.Runtime != nil {
+		begin = startRuntime
+	}
+	t, err := begin(s, r.limits, uid, files, w)
 	for _, f := range files {
 		_ = f.Close()
 	}
@@ -69,14 +73,22 @@ func (r *runner) end(reason Reason, evidence string) {
 func (r *runner) supervise(s Spec, t *tree, streams *streams, w without) (Result, error) {
 	g := &group{}
 	err := t.identify()
+	err = t.turn.done(err, t.monitor, t.init)
 	if handed := t.receive(); err == nil {
 		err = handed
 	}
 	if err == nil && !w.cgroup {
-		g = newGroup(s.Name, r.limits)
-		err = g.add(t.init) // the monitor stays outside: each move waits for a grace period of the kernel, some milliseconds
+		// The monitor stays outside: each move waits for a grace period of the kernel, some milliseconds.
+		if s.Runtime == nil {
+			g = newGroup(s.Name, r.limits)
+			err = g.add(t.init)
+		} else {
+			g, err = groupForRuntime(s.Name, r.limits, t.init)
+		}
 	}
-	if err == nil && !w.rlimits {
+	if err == nil && s.Runtime != nil {
+		err = yield(t.init) // a runtime gives limits to the tree itself, as it is told
+	} else if err == nil && !w.rlimits {
 		uid := identity(s.UID)
 		if w.uid {
 			uid = 0
@@ -112,6 +124,9 @@ func (r *runner) supervise(s Spec, t *tree, streams *streams, w without) (Result
 	r.judge(code, g, streams)
 	if leftErr := errors.Join(gone, g.remove()); leftErr != nil {
 		r.note("host", "proc.survivor", leftErr.Error())
+	}
+	if t.runtime && err == nil && code == nil && r.reason == "" {
+		return r.result, t.whyNot(s.Argv[0])
 	}
 	if err != nil || code == nil && r.reason == "" {
 		return r.result, notStarted(err, message, s.Argv[0])
@@ -230,20 +245,25 @@ func setLimits(l Limits, uid int, counted bool, pids ...int) error {
 		// Data that a process may write to: what is only reserved, as language runtimes do by the gigabyte, is free.
 		limits[unix.RLIMIT_DATA] = both(uint64(2 * l.Memory))
 	}
-	own, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
-	if err != nil {
-		return fmt.Errorf("priority: %w", err)
-	}
 	return as(uid, func() error {
-		for _, pid := range pids {
-			// Behind the launcher, so that whoever watches comes to its turn however busy the tree is: where the machine
-			// has other work, both become slower, and the tree more so. (The kernel gives 20 less the nice value.)
-			if err := unix.Setpriority(unix.PRIO_PROCESS, pid, min(20-own+10, 19)); err != nil {
-				return fmt.Errorf("priority: %w", err)
-			}
+		if err := yield(pids...); err != nil {
+			return err
 		}
 		return prlimit(limits, pids)
 	})
+}
+
+// yield puts processes behind the launcher, so that whoever watches comes to its turn however busy the tree is: where the machine
+// has other work, both become slower, and the tree more so.
+func yield(pids ...int) error {
+	own, err := unix.Getpriority(unix.PRIO_PROCESS, 0) // the kernel gives 20 less the nice value
+	for _, pid := range pids {
+		err = errors.Join(err, unix.Setpriority(unix.PRIO_PROCESS, pid, min(20-own+10, 19)))
+	}
+	if err != nil {
+		return fmt.Errorf("priority: %w", err)
+	}
+	return nil
 }
 
 func prlimit(limits map[int]unix.Rlimit, pids []int) error {

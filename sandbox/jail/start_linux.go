@@ -30,6 +30,13 @@ type tree struct {
 	serve   net.Listener  // in the network namespace of the tree; nil: nothing is served there
 	handed  *os.File      // where the stage hands it over, for an ordinary user
 	ended   chan struct{} // closed when the monitor was waited for
+	turn    *turn         // the turn to mount overlays, until they are there
+
+	runtime bool         // the monitor is a runtime's, and the first process at once
+	after   func() error // called when the monitor has ended, on its thread; what it says is in failed
+	failed  error
+
+	notStarted int // the status of a command that could not be executed, where a runtime has said so
 }
 
 // status is what bubblewrap writes to --json-status-fd.
@@ -37,6 +44,8 @@ type status struct {
 	ChildPID *int   `json:"child-pid"`
 	PIDNS    uint64 `json:"pid-namespace"`
 	ExitCode *int   `json:"exit-code"`
+
+	NotStarted int `json:"not-started"` // by a runtime
 }
 
 // launch collects what bubblewrap is started with: arguments that name descriptors, and those, in the order of their numbers.
@@ -96,6 +105,7 @@ func start(s Spec, l Limits, uid int, stdio [3]*os.File, w without) (*tree, erro
 	begun := make(chan error)
 	go t.live(begun, func() (*os.Process, error) { return t.begin(bwrap, &with, s, l, uid, w) })
 	if err := <-begun; err != nil {
+		err = t.turn.done(err, nil, 0)
 		if t.serve != nil {
 			_ = t.serve.Close()
 		}
@@ -110,6 +120,14 @@ func start(s Spec, l Limits, uid int, stdio [3]*os.File, w without) (*tree, erro
 
 // begin makes the mounts and the network that the tree will have, and executes bubblewrap. It runs on the thread of live.
 func (t *tree) begin(bwrap string, with *launch, s Spec, l Limits, uid int, w without) (*os.Process, error) {
+	over := overlays(s.mounts())
+	var err error
+	if t.turn, err = takeTurn(over); err != nil {
+		return nil, err
+	}
+	if err := t.turn.enter(); err != nil {
+		return nil, err
+	}
 	staged, err := stage(s.mounts(), uid)
 	if err != nil {
 		return nil, err
@@ -136,9 +154,18 @@ func (t *tree) begin(bwrap string, with *launch, s Spec, l Limits, uid int, w wi
 	}
 	argv := append([]string{"bwrap", "--args", strconv.Itoa(len(with.inherit)), "--"}, s.Argv...)
 	with.inherit = append(with.inherit, list)
-	over := overlays(s.mounts())
 	if os.Geteuid() == 0 || len(over) == 0 && s.Listen == nil {
 		return execute(bwrap, argv, with.inherit, uid, w)
+	}
+	if t.turn != nil && len(t.turn.holders) > 0 {
+		if s.Listen != nil {
+			return nil, fmt.Errorf("%w: another command runs in the sandbox, and only root can join it with a network", ErrUnavailable)
+		}
+		program, args, err := t.turn.joining(bwrap, argv)
+		if err != nil {
+			return nil, err
+		}
+		return execute(program, args, with.inherit, uid, w)
 	}
 	if s.Listen != nil {
 		ours, theirs, err := with.files.sockets()
@@ -170,6 +197,9 @@ func (t *tree) live(begun chan<- error, begin func() (*os.Process, error)) {
 	begun <- err
 	if err == nil {
 		_, _ = p.Wait() // how it ended is in the status that it wrote
+	}
+	if err == nil && t.after != nil {
+		t.failed = t.after()
 	}
 }
 
@@ -232,6 +262,9 @@ func stage(mounts []Mount, uid int) ([]Mount, error) {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return nil, fmt.Errorf("private mounts: %w", err)
 	}
+	if err := mountHere(mounts); err != nil {
+		return nil, err
+	}
 	sources := make([]int, len(mounts))
 	for i, m := range mounts {
 		fd, err := unix.Open(m.Host, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
@@ -248,13 +281,7 @@ func stage(mounts []Mount, uid int) ([]Mount, error) {
 	out := make([]Mount, len(mounts))
 	for i, m := range mounts {
 		out[i] = Mount{Host: filepath.Join(open, strconv.Itoa(i)), Inside: m.Inside, Writable: m.Writable}
-		err := error(nil)
-		if m.Overlay != nil {
-			err = stageOverlay(m, out[i].Host)
-		} else {
-			err = bindFD(sources[i], out[i].Host)
-		}
-		if err != nil {
+		if err := bindFD(sources[i], out[i].Host); err != nil {
 			return nil, fmt.Errorf("mount at %s: %s: %w", m.Inside, m.Host, err)
 		}
 	}
@@ -295,6 +322,9 @@ func bindFD(fd int, at string) error {
 // identify reads who runs inside. It fails when bubblewrap could not set up the namespaces; its message is then on the
 // standard error of the command.
 func (t *tree) identify() error {
+	if t.runtime {
+		return nil
+	}
 	var st status
 	if err := t.status.Decode(&st); err != nil || st.ChildPID == nil {
 		return fmt.Errorf("bubblewrap told no process: %w", errors.Join(err, io.ErrUnexpectedEOF))
@@ -319,6 +349,9 @@ func (t *tree) exitCode() *int {
 	for {
 		var st status
 		if err := t.status.Decode(&st); err != nil {
+			return nil
+		}
+		if t.notStarted = st.NotStarted; t.notStarted != 0 {
 			return nil
 		}
 		if st.ExitCode != nil {

@@ -33,6 +33,9 @@ type watch struct {
 	pidns  string // as /proc/<pid>/ns/pid says it
 	memory bool   // whether memory is to be watched
 
+	nested   bool            // the tree has a namespace below its own
+	children map[string]bool // whether a namespace is that one
+
 	allowed  Usage // growth at which the tree is ended
 	grown    Usage // at the last walk
 	room     []unix.Statfs_t
@@ -41,7 +44,7 @@ type watch struct {
 }
 
 func newWatch(s Spec, l Limits, memoryCounted bool, init int) *watch {
-	w := &watch{limits: l, dirs: s.writable(), memory: !memoryCounted}
+	w := &watch{limits: l, dirs: s.writable(), memory: !memoryCounted, nested: s.Runtime != nil, children: map[string]bool{}}
 	w.pidns, _ = os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", init))
 	if s.Used != nil {
 		w.base = *s.Used
@@ -234,9 +237,33 @@ func (w *watch) processes() []string {
 		if name[0] < '1' || name[0] > '9' {
 			continue
 		}
-		if ns, err := os.Readlink(filepath.Join("/proc", name, "ns/pid")); err == nil && ns == w.pidns {
+		if ns, err := os.Readlink(filepath.Join("/proc", name, "ns/pid")); err == nil && (ns == w.pidns || w.below(name, ns)) {
 			pids = append(pids, name)
 		}
 	}
 	return pids
+}
+
+// below says whether a namespace is a child of that of the tree: a runtime makes another one for the command.
+func (w *watch) below(pid, ns string) bool {
+	if !w.nested {
+		return false
+	}
+	if is, known := w.children[ns]; known {
+		return is
+	}
+	f, err := os.Open(filepath.Join("/proc", pid, "ns/pid"))
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	parent, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), unix.NS_GET_PARENT, 0)
+	is := false
+	if errno == 0 {
+		link, _ := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", parent))
+		_ = unix.Close(int(parent))
+		is = link == w.pidns
+	}
+	w.children[ns] = is
+	return is
 }
