@@ -75,6 +75,7 @@ var house = []edge{
 	{"app/mission", "sandbox/gitstore", "fetches the base"},
 	{"app/mission", "sandbox/quote", "others' text goes into comments"},
 	{"app/mission", "webhooks", "commands come in"},
+	{"app/policy", "promote/gates", "a policy sets what follows from a gate"},
 	{"app/setup", "app/config", "the doctor shows the settings"},
 	{"app/setup", "app/installation", "the doctor signs in as the App"},
 	{"app/setup", "sandbox/git", "the doctor asks git for its version"},
@@ -89,6 +90,7 @@ var house = []edge{
 	{"promote", "sandbox/git", "errors of a push become reasons"},
 	{"promote", "sandbox/gitstore", "pushes the branch"},
 	{"promote", "sandbox/quote", "paths and titles go into the body of a pull request"},
+	{"promote/gates", "sandbox", "changes and findings"},
 	{"webhooks", "sandbox/redact", "webhook secrets are secrets"},
 
 	{"sandbox", "sandbox/fastimport", "a selection of changes becomes a commit"},

@@ -50,11 +50,13 @@ func (p *Policy) Explain() []Line {
 		p.line("review.requester", strconv.FormatBool(p.Review.Requester)),
 		p.line("triggers.who", p.Triggers.Who+" permission or more"),
 		p.line("triggers.labels", list(p.Triggers.Labels)),
+	)
+	lines = append(lines, p.explainPromotion()...)
+	return append(lines,
 		p.line("context.skills", list(p.Context.Skills)),
 		p.line("context.specs", list(p.Context.Specs)),
 		p.line("context.docs", list(p.Context.Docs)),
 	)
-	return lines
 }
 
 func (p *Policy) explainChecks() []Line {

@@ -25,6 +25,8 @@ func (r *reader) policy(n ast.Node, p *Policy) {
 		field{name: "budget", read: func(n ast.Node, k string) { r.budget(n, k, &p.Budget) }},
 		field{name: "review", read: func(n ast.Node, k string) { r.review(n, k, &p.Review) }},
 		field{name: "triggers", read: func(n ast.Node, k string) { r.triggers(n, k, &p.Triggers) }},
+		field{name: "gates", read: func(n ast.Node, k string) { p.Gates = r.gates(n, k) }},
+		field{name: "promote", read: func(n ast.Node, k string) { r.promote(n, k, &p.Promote) }},
 		field{name: "context", read: func(n ast.Node, k string) { r.context(n, k, &p.Context) }},
 	)
 }
@@ -148,6 +150,8 @@ func (r *reader) checkName(n ast.Node, key string, names map[string]bool) string
 		r.problem(n, key, "", "the name has %d letters; at most 100", utf8.RuneCountInString(s))
 	case strings.ContainsFunc(s, func(c rune) bool { return !unicode.IsPrint(c) }):
 		r.problem(n, key, "one line of visible letters", "the name %s has letters that cannot be seen", quote(s))
+	case reserved(s):
+		r.problem(n, key, "it is the name of a Check Run of the bot's own", "a check cannot be named %s", quote(s))
 	case names[fold]:
 		r.problem(n, key, "branch rules know a check by its name", "a second check is named %s", quote(s))
 	}
@@ -176,13 +180,7 @@ func (r *reader) triggers(n ast.Node, key string, t *Triggers) {
 	r.mapping(n, key,
 		field{name: "who", read: func(n ast.Node, k string) { t.Who, _ = r.oneOf(n, k, "write", "maintain", "admin") }},
 		field{name: "labels", read: func(n ast.Node, k string) {
-			t.Labels = r.texts(n, k, func(s string) (string, string) {
-				// GitHub takes label names of at most 50 letters.
-				if s != strings.TrimSpace(s) || s == "" || utf8.RuneCountInString(s) > 50 || strings.Contains(s, ",") {
-					return quote(s) + " is no name of a label", "1 to 50 letters, without a comma"
-				}
-				return "", ""
-			})
+			t.Labels = r.texts(n, k, checkLabel)
 		}},
 	)
 }

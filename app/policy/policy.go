@@ -35,6 +35,8 @@ type Policy struct {
 	Budget   Budget   `json:"budget"`
 	Review   Review   `json:"review"`
 	Triggers Triggers `json:"triggers"`
+	Gates    Gates    `json:"gates,omitempty"`
+	Promote  Promote  `json:"promote"`
 	Context  Context  `json:"context"`
 
 	file string              // the name that Parse was given; empty for Default
@@ -120,11 +122,15 @@ type Context struct {
 func Default() *Policy {
 	return &Policy{
 		Protect: []string{
-			".github/**", "CODEOWNERS", "docs/CODEOWNERS", "AGENTS.md", "CLAUDE.md", "GEMINI.md", ".cursorrules",
+			".github/**", "CODEOWNERS", "docs/CODEOWNERS",
+			// What steers agents, and what runs on people's machines by itself.
+			"**/AGENTS.md", "**/CLAUDE.md", "**/GEMINI.md", ".claude/**", ".codex/**", ".gemini/**", ".opencode/**", ".cursor/**", ".cursorrules",
+			".mcp.json", ".vscode/**", ".devcontainer/**", ".husky/**", ".githooks/**", ".pre-commit-config.yaml", "lefthook.yml", ".envrc", ".gitattributes",
 		},
 		Budget:   Budget{Time: 40 * time.Minute, Rounds: 5, Money: 5 * usd, Output: 50 * megabyte},
 		Review:   Review{Approvals: 1},
 		Triggers: Triggers{Who: "write", Labels: []string{"sandpiper"}},
+		Promote:  Promote{Reviewers: true},
 	}
 }
 
