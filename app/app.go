@@ -23,6 +23,7 @@ import (
 	"github.com/sandpiper-bot/sandpiper/app/mission"
 	"github.com/sandpiper-bot/sandpiper/app/queue"
 	"github.com/sandpiper-bot/sandpiper/app/store"
+	"github.com/sandpiper-bot/sandpiper/app/sweep"
 	"github.com/sandpiper-bot/sandpiper/checks"
 	"github.com/sandpiper-bot/sandpiper/sandbox"
 	"github.com/sandpiper-bot/sandpiper/sandbox/gitstore"
@@ -199,9 +200,16 @@ func (a *App) work(ctx context.Context) {
 		return
 	}
 	a.ready.Store(engine)
+	var sweeping sync.WaitGroup
+	sweeping.Go(func() {
+		sweep.New(sweep.Config{
+			App: a.github, Store: a.Store, Labelled: engine.Labelled, Host: a.host, Every: a.Config.SweepEvery, Log: a.Log, Now: a.options.Now,
+		}).Run(ctx)
+	})
 	if err := engine.Run(ctx); err != nil {
 		a.Log.Error("missions stopped", "error", err)
 	}
+	sweeping.Wait()
 	// Tokens that nobody will use any more are given back; a GitHub that does not answer is not waited for.
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
 	defer cancel()

@@ -21,8 +21,11 @@ type Config struct {
 	DatabaseURL string `env:"DATABASE_URL" shown:"sandpiper.db in the state directory" desc:"The database: sqlite:PATH or postgres://…; several bots share the work on PostgreSQL."`
 
 	// Loopback: nothing is open to a network before somebody says so. TLS is the reverse proxy's.
-	Listen    string `env:"SANDPIPER_LISTEN" envDefault:"127.0.0.1:7081" desc:"Address for webhooks, as host:port. Put a TLS proxy in front."`
-	PublicURL string `env:"SANDPIPER_PUBLIC_URL" desc:"Address under which GitHub and people reach the bot; links lead there. Empty: no links."`
+	Listen string `env:"SANDPIPER_LISTEN" envDefault:"127.0.0.1:7081" desc:"Address for webhooks, as host:port. Put a TLS proxy in front."`
+	// Loopback again, and a port of its own: what stands there is for operators and must not be put before the world by accident.
+	OpsListen     string        `env:"SANDPIPER_OPS_LISTEN" envDefault:"127.0.0.1:7082" desc:"Address for operators: /healthz, /readyz, /metrics, /queue/."`
+	AdminPassword redact.Secret `env:"SANDPIPER_ADMIN_PASSWORD" desc:"Password of the user admin for /queue/ on the operators' address. Empty: no such page."`
+	PublicURL     string        `env:"SANDPIPER_PUBLIC_URL" desc:"Address under which GitHub and people reach the bot; links lead there. Empty: no links."`
 
 	GitHubURL    string `env:"SANDPIPER_GITHUB_URL" shown:"https://github.com" desc:"Where people and git see GitHub. For GitHub Enterprise Server: https://HOST."`
 	GitHubAPIURL string `env:"SANDPIPER_GITHUB_API_URL" shown:"https://api.github.com; for another GITHUB_URL: its /api/v3" desc:"Root of the REST API, used as it is given."`
@@ -34,6 +37,10 @@ type Config struct {
 	// GitHub advises one second between requests that change something, lest its secondary limits close the door:
 	// https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api
 	WritePace time.Duration `env:"SANDPIPER_WRITE_PACE" envDefault:"1s" desc:"Least time between two changes at GitHub, for each installation."`
+
+	// Three minutes: a lost label is noticed before whoever put it on has given up, and the App's own limit of 5,000 calls
+	// an hour is not felt.
+	SweepEvery time.Duration `env:"SANDPIPER_SWEEP_EVERY" envDefault:"3m" desc:"How often GitHub's log of deliveries is read for what was lost; every tenth time the trigger label is looked for as well."`
 
 	Label string `env:"SANDPIPER_LABEL" envDefault:"sandpiper" desc:"The label that starts a mission."`
 	// Without a default here the policy's own default says which agent it is.
@@ -94,8 +101,10 @@ func (c *Config) Limits() sandbox.Limits {
 // Secrets are all values that must never be shown, for the redactor.
 func (c *Config) Secrets() []redact.Secret {
 	secrets := append([]redact.Secret(nil), c.WebhookSecrets...)
-	if !c.PrivateKey.IsZero() {
-		secrets = append(secrets, c.PrivateKey)
+	for _, s := range []redact.Secret{c.PrivateKey, c.AdminPassword} {
+		if !s.IsZero() {
+			secrets = append(secrets, s)
+		}
 	}
 	for _, m := range c.Endpoints() {
 		if !m.Key.IsZero() {

@@ -9,12 +9,16 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
 // minSecret is the least length of a webhook secret in bytes: 128 bits of a random one in hex are 32, and anything under
 // 16 can be guessed or is a word.
 const minSecret = 16
+
+// minPassword is the least length of a password that nothing slows the guessing of.
+const minPassword = 12
 
 func (c *Config) validate() problems {
 	found := new(problems)
@@ -25,8 +29,10 @@ func (c *Config) validate() problems {
 		// The value is not repeated: the address of a database server may hold a password.
 		found.add("DATABASE_URL", "it names neither a SQLite nor a PostgreSQL database", "unset it, or set it to sqlite:/absolute/path or postgres://user@host/name")
 	}
-	if host, port, err := net.SplitHostPort(c.Listen); err != nil || !isPort(port) || strings.Contains(host, "/") {
-		found.add("SANDPIPER_LISTEN", fmt.Sprintf("%q is not host:port", c.Listen), "set it to something like 127.0.0.1:7081, or :7081 for every address")
+	checkListen(found, "SANDPIPER_LISTEN", c.Listen, "7081")
+	checkListen(found, "SANDPIPER_OPS_LISTEN", c.OpsListen, "7082")
+	if n := len(c.AdminPassword.Reveal()); n > 0 && n < minPassword {
+		found.add("SANDPIPER_ADMIN_PASSWORD", fmt.Sprintf("it has %d bytes", n), fmt.Sprintf("use at least %d: openssl rand -hex 16", minPassword))
 	}
 	checkURL(found, "SANDPIPER_GITHUB_URL", c.GitHubURL, true)
 	checkURL(found, "SANDPIPER_GITHUB_API_URL", c.GitHubAPIURL, true)
@@ -83,6 +89,7 @@ func (c *Config) validateNumbers(found *problems) {
 	}{
 		{"SANDPIPER_MISSIONS_PER_REPOSITORY", int64(c.PerRepository), 1, "4"},
 		{"SANDPIPER_MISSIONS_PER_INSTALLATION", int64(c.PerInstallation), 1, "20"},
+		{"SANDPIPER_SWEEP_EVERY", int64(c.SweepEvery), int64(time.Second), "3m"},
 		{"SANDPIPER_WRITE_PACE", int64(c.WritePace), 0, "1s, or 0 for a GitHub that is not GitHub's own"},
 		{"SANDPIPER_RETENTION", int64(c.Retention), 0, "168h"},
 		{"SANDPIPER_LIMIT_PROCS", int64(c.LimitProcs), 1, "1024"},
@@ -135,6 +142,12 @@ func checkURL(found *problems, name, value string, tokens bool) {
 func isLoopback(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	return host == "localhost" || (err == nil && addr.IsLoopback())
+}
+
+func checkListen(found *problems, name, value, port string) {
+	if host, p, err := net.SplitHostPort(value); err != nil || !isPort(p) || strings.Contains(host, "/") {
+		found.add(name, fmt.Sprintf("%q is not host:port", value), "set it to something like 127.0.0.1:"+port+", or :"+port+" for every address")
+	}
 }
 
 func isPort(s string) bool {
