@@ -130,6 +130,7 @@ type Session struct {
 
 	mu      sync.Mutex
 	file    *os.File
+	written int              // records, also those that were left out
 	refused map[string]int64 // by evidence
 }
 
@@ -177,9 +178,11 @@ func (s *Session) Close() (sandbox.Spent, []sandbox.Finding) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.file != nil {
-		s.file.Close()
-		s.file = nil
+	if n := s.written - maxRecords; n > 0 {
+		fmt.Fprintf(s.file, "{\"left_out\":%d}\n", n)
+	}
+	if err := s.file.Close(); err != nil {
+		s.log.Error("broker: the records are not complete", "run", s.run, "error", err)
 	}
 	return s.budget.spent(), s.findings()
 }

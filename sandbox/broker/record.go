@@ -39,6 +39,9 @@ type Record struct {
 	Credential string        `json:"credential,omitempty"`
 }
 
+// maxRecords is how many calls of one command are written down; a command in a loop can make more, which are counted.
+const maxRecords = 20_000
+
 // record adds a record to the file and the log. A refusal is remembered as a finding too.
 func (s *Session) record(r Record) {
 	line, err := json.Marshal(r)
@@ -46,12 +49,16 @@ func (s *Session) record(r Record) {
 	if r.Decision == Deny {
 		s.refuse(r)
 	}
-	if err == nil && s.file != nil {
+	left := s.written >= maxRecords
+	if s.written++; err == nil && !left {
 		_, err = s.file.Write(append(line, '\n'))
 	}
 	s.mu.Unlock()
 	if err != nil {
 		s.log.Error("broker: a call could not be recorded", "run", r.Run, "action", r.Action, "error", err)
+	}
+	if left {
+		return
 	}
 	s.log.Info("broker", "run", r.Run, "action", r.Action, "method", r.Method, "path", r.Path, "decision", r.Decision, "rule", r.Rule,
 		"status", r.Status, "up", r.Up, "down", r.Down, "took", r.Duration, "model", r.Model, "input", r.Tokens.input(),

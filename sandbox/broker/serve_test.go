@@ -1,10 +1,12 @@
 package broker
 
 import (
+	"bytes"
 	"io"
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -120,5 +122,22 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 	if status, _, _ := w.do("POST", ask[0].path, ask[0].body); status != 200 {
 		t.Errorf("afterwards: %d", status)
+	}
+}
+
+// A command that asks in a loop does not fill the disk with records of it.
+func TestRecordsAreBounded(t *testing.T) {
+	t.Parallel()
+	w := open(t, scripted(), sandbox.Grant{})
+	for range maxRecords + 7 {
+		w.session.record(Record{Decision: Deny, Rule: "action", Action: "GET /x"})
+	}
+	w.close()
+	data, err := os.ReadFile(filepath.Join(w.dir, Calls))
+	if err != nil || bytes.Count(data, []byte("\n")) != maxRecords+1 || !bytes.HasSuffix(data, []byte("\n{\"left_out\":7}\n")) {
+		t.Errorf("%d lines, %v", bytes.Count(data, []byte("\n")), err)
+	}
+	if len(w.found) != 1 || w.found[0].Evidence != "action: GET /x (20007 times)" {
+		t.Errorf("%+v", w.found)
 	}
 }
