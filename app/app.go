@@ -27,6 +27,7 @@ import (
 	"github.com/sandpiper-bot/sandpiper/checks"
 	"github.com/sandpiper-bot/sandpiper/sandbox"
 	"github.com/sandpiper-bot/sandpiper/sandbox/gitstore"
+	"github.com/sandpiper-bot/sandpiper/sandbox/jail"
 	"github.com/sandpiper-bot/sandpiper/sandbox/reaper"
 	"github.com/sandpiper-bot/sandpiper/sandbox/redact"
 	"github.com/sandpiper-bot/sandpiper/webhooks"
@@ -279,6 +280,11 @@ func (a *App) housekeeping(ctx context.Context) {
 			a.Log.Error("reaper", "error", err)
 		} else if len(report.Discarded)+len(report.Removed) > 0 {
 			a.Log.Info("reaper", "discarded", report.Discarded, "removed", report.Removed)
+		}
+		if swept, err := jail.Sweep(ctx); err != nil && ctx.Err() == nil {
+			a.Log.Error("control groups", "error", err)
+		} else if len(swept) > 0 {
+			a.Log.Info("control groups of killed launchers removed", "groups", swept)
 		}
 		// GitHub keeps its delivery log for days; what is older than a month cannot come again.
 		if _, err := a.Store.Forget(ctx, a.options.Now().AddDate(0, -1, 0)); err != nil && ctx.Err() == nil {

@@ -102,6 +102,8 @@ func (e *Engine) handler(c webhooks.Command) (lane string, do func(context.Conte
 		}
 	case webhooks.SuiteRerun:
 		return "sha:" + c.HeadSHA, func(ctx context.Context) (string, error) { return e.rerun(ctx, c.Meta, c.AppID, c.HeadSHA, "") }
+	case webhooks.ReviewSubmitted:
+		return about(c.Number), func(ctx context.Context) (string, error) { return e.reviewed(ctx, c) }
 	case webhooks.InstallationChanged:
 		return fmt.Sprintf("installation:%d", c.InstallationID), func(ctx context.Context) (string, error) { return e.installationChanged(ctx, c) }
 	}
@@ -114,6 +116,12 @@ func (e *Engine) pullChanged(ctx context.Context, c webhooks.PullRequestChanged)
 	case "closed":
 		return e.pullClosed(ctx, c)
 	case "synchronize", "reopened":
+		if m, err := e.missionOfPull(ctx, c.Repo.ID, c.Number); m != nil || err != nil {
+			if err == nil {
+				err = e.gate(ctx, m) // a new head has no approvals
+			}
+			return "the review gate of the pull request", err
+		}
 		m, err := e.open(ctx, c.Repo.ID, c.Number, store.KindChecks)
 		if m == nil || err != nil {
 			return "ignored: no checks mission on this pull request", err

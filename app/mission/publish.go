@@ -15,6 +15,7 @@ import (
 	"github.com/sandpiper-bot/sandpiper/app/store"
 	"github.com/sandpiper-bot/sandpiper/checks"
 	"github.com/sandpiper-bot/sandpiper/promote"
+	"github.com/sandpiper-bot/sandpiper/promote/gates"
 )
 
 // promote offers what the run made: branch, manifest, pull request. Everything in the request is recorded, so that it is the
@@ -91,7 +92,7 @@ func (e *Engine) request(m *store.Mission, run *store.Run, bot promote.Person) (
 		return promote.Request{}, err
 	}
 	r := commitRequest(m, run, bot)
-	r.Selection, r.Staged, r.CheckedTree = o.Selection, o.Staged, o.Tree
+	r.Selection, r.Staged, r.CheckedTree, r.Gates = o.Selection, o.Staged, o.Tree, o.Gates
 	if m.Branch != "" {
 		r.Previous = &promote.Branch{Name: m.Branch, Head: m.Head}
 	}
@@ -121,19 +122,12 @@ func draftReason(m *store.Mission, run *store.Run, results []checks.Result) (str
 	if !checks.Passed(listed(results), results) {
 		reasons = append(reasons, "a required check did not pass")
 	}
-	p, err := policyOf(m)
-	if err != nil {
-		return "", err
-	}
 	o, err := offerOf(run)
 	if err != nil {
 		return "", err
 	}
-	for _, c := range o.Changes {
-		if glob, ok := p.Protects(c.Path); ok {
-			reasons = append(reasons, fmt.Sprintf("it changes %q, which the policy protects (%s)", c.Path, glob))
-			break
-		}
+	for _, g := range o.held(gates.Draft) {
+		reasons = append(reasons, because(g))
 	}
 	return strings.Join(reasons, "; "), nil
 }
@@ -170,10 +164,15 @@ func (e *Engine) report(ctx context.Context, m *store.Mission) (next, error) {
 	if err != nil {
 		return next{}, err
 	}
+	o, err := offerOf(run)
+	if err != nil {
+		return next{}, err
+	}
 	gh, err := e.GitHub.Client(ctx, repoOf(m), installation.Checks)
 	if err != nil {
 		return next{}, err
 	}
+	results = append(results, e.gatesResult(o, run))
 	for _, r := range results {
 		_, err := e.Reporter.Complete(ctx, gh, e.target(m), checkKey(m, r.Check), r)
 		if errors.Is(err, checks.ErrGone) || errors.Is(err, checks.ErrNoCommit) {
@@ -183,6 +182,9 @@ func (e *Engine) report(ctx context.Context, m *store.Mission) (next, error) {
 		if err != nil {
 			return next{}, err
 		}
+	}
+	if err := e.gate(ctx, m); err != nil {
+		return next{}, err
 	}
 	return next{step: stepArchive, found: fmt.Sprintf("%d Check Runs on %.7s", len(results), m.Head)}, nil
 }

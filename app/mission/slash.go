@@ -23,6 +23,8 @@ const helpText = `One command a line, by people with write access:
 | ` + "`/sandpiper retry`" + ` | starts again from the current base |
 | ` + "`/sandpiper promote only PATH…`" + ` | takes these paths of what the agent made, and nothing else; ` + "`promote all`" + ` takes everything again |
 | ` + "`/sandpiper drop PATH…`" + ` | leaves paths out; what is left out is listed in the pull request and kept |
+| ` + "`/sandpiper approve COMMIT`" + ` | approves exactly this head of the pull request, for teams without reviews |
+| ` + "`/sandpiper allow GATE…`" + ` | lets what a gate found pass, for exactly this change |
 | ` + "`/sandpiper discard`" + ` | ends it and removes the sandbox; an open pull request of it is closed |
 | ` + "`/sandpiper help`" + ` | shows this |`
 
@@ -46,8 +48,8 @@ func (e *Engine) slash(ctx context.Context, c webhooks.Slash) (string, error) {
 		return "refused: no write access", e.sayOnce(ctx, gh, repo, c.Number, once,
 			"Only people with write access command the bot here, and @"+c.Author.Login+" has "+orNone(who.role, who.permission)+" access.")
 	}
-	m, err := e.Store.LastMission(ctx, repo.ID, c.Number, kindOf(c.Issue))
-	if err != nil && !errors.Is(err, store.ErrNone) {
+	m, err := e.missionAt(ctx, repo.ID, c)
+	if err != nil {
 		return "", err
 	}
 	switch c.Verb {
@@ -70,12 +72,27 @@ func (e *Engine) slash(ctx context.Context, c webhooks.Slash) (string, error) {
 	return say(text)
 }
 
+// missionAt is the mission that a comment is about: on a pull request of ours that is the one which opened it; nil when there
+// is none.
+func (e *Engine) missionAt(ctx context.Context, repository int64, c webhooks.Slash) (*store.Mission, error) {
+	if m, err := e.missionOfPull(ctx, repository, c.Number); m != nil || err != nil {
+		return m, err
+	}
+	m, err := e.Store.LastMission(ctx, repository, c.Number, kindOf(c.Issue))
+	if errors.Is(err, store.ErrNone) {
+		return nil, nil
+	}
+	return m, err
+}
+
 // verbs are the commands about a mission that exists. Each says what the person is told, and may be called again.
 var verbs = map[string]func(*Engine, context.Context, *github.Client, *store.Mission, webhooks.Slash) (string, error){
 	"status":  (*Engine).sayStatus,
 	"cancel":  (*Engine).cancel,
 	"retry":   (*Engine).retry,
 	"discard": (*Engine).discard,
+	"approve": (*Engine).approve,
+	"allow":   (*Engine).allow,
 	"promote": (*Engine).selection,
 	"drop":    (*Engine).selection,
 }
@@ -89,7 +106,7 @@ func (e *Engine) cancel(ctx context.Context, _ *github.Client, m *store.Mission,
 	case m.Ended():
 		return "Mission " + m.ID + " has ended already (" + m.Outcome + ").", nil
 	case m.Step == stepWaiting && m.Kind == store.KindIssue:
-		return fmt.Sprintf("Mission %s has nothing running: its pull request #%d waits for a review. `/sandpiper discard` closes it.", m.ID, m.Pull), nil
+		return "Mission " + m.ID + " has nothing running: it " + whatWaits(m) + " `/sandpiper discard` ends it.", nil
 	}
 	return "Mission " + m.ID + " is being cancelled.", e.ask(ctx, m, wantCancel, c.Author.Login)
 }
@@ -115,7 +132,7 @@ func (e *Engine) retry(ctx context.Context, gh *github.Client, m *store.Mission,
 		e.interrupt(m.ID)
 		return "The checks run again.", nil
 	case m.Step == stepWaiting:
-		return fmt.Sprintf("Mission %s has pull request #%d waiting for a review. Close it or say `/sandpiper discard` first; then `/sandpiper run` starts anew.", m.ID, m.Pull), nil
+		return "Mission " + m.ID + " " + whatWaits(m) + " Close it or say `/sandpiper discard` first; then `/sandpiper run` starts anew.", nil
 	case !m.Ended():
 		return "Mission " + m.ID + " is at work (" + m.Step + "). `/sandpiper cancel` stops it first.", nil
 	}

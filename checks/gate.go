@@ -1,0 +1,57 @@
+package checks
+
+import (
+	"context"
+
+	"github.com/google/go-github/v60/github"
+)
+
+// Gate is a Check Run that waits for people and not for a command: in progress until it is open, and again when it closes.
+type Gate struct {
+	Open    bool
+	Title   string // one line: what it waits for, or what opened it
+	Summary string // Markdown of ours
+}
+
+// Gate shows where a gate stands on a commit. A run that has succeeded is never taken back, since GitHub shows what a rule
+// was met by; a gate that closes again is a new run of the same name, which is the one that counts.
+func (r *Reporter) Gate(ctx context.Context, gh *github.Client, t Target, key ExternalID, g Gate) error {
+	defer r.enter(t.HeadSHA + key.Check)()
+	runs, err := r.list(ctx, gh, t, RunName(key.Check))
+	if err != nil {
+		return err
+	}
+	var newest *github.CheckRun
+	for _, run := range runs {
+		if newest == nil || run.GetID() > newest.GetID() {
+			newest = run
+		}
+	}
+	output := &github.CheckRunOutput{Title: github.String(r.o.Redact(g.Title)), Summary: github.String(r.o.Redact(g.Summary))}
+	done := newest.GetStatus() == "completed"
+	switch {
+	case done && g.Open:
+		return nil
+	case newest == nil, done:
+		options := github.CreateCheckRunOptions{
+			Name: RunName(key.Check), HeadSHA: t.HeadSHA, ExternalID: github.String(key.String()), DetailsURL: optional(t.DetailsURL),
+			Status: github.String("in_progress"), Output: output,
+		}
+		if g.Open {
+			options.Status, options.Conclusion, options.CompletedAt = github.String("completed"), github.String(string(Success)), timestamp(r.o.Now())
+		}
+		_, _, err := gh.Checks.CreateCheckRun(ctx, t.Owner, t.Repo, options)
+		if err != nil {
+			return classify("create check run "+key.String(), err)
+		}
+		return nil
+	case !g.Open && newest.GetOutput().GetTitle() == output.GetTitle() && newest.GetOutput().GetSummary() == output.GetSummary():
+		return nil
+	}
+	change := update{UpdateCheckRunOptions: github.UpdateCheckRunOptions{Name: RunName(key.Check), Output: output}}
+	if g.Open {
+		change.Status, change.Conclusion, change.CompletedAt = github.String("completed"), github.String(string(Success)), timestamp(r.o.Now())
+	}
+	_, err = r.patch(ctx, gh, t, newest.GetID(), change)
+	return err
+}
