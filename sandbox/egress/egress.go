@@ -30,7 +30,7 @@ type Decision struct {
 	Port     uint16        `json:"port,omitempty"`
 	Method   string        `json:"method"`
 	Allowed  bool          `json:"allowed"`
-	Rule     string        `json:"rule,omitempty"`   // the line of the policy that allowed it
+	Rule     string        `json:"rule,omitempty"`   // the line of the policy that names the host
 	Reason   Reason        `json:"reason,omitempty"` // of a refusal, or why an allowed one came to nothing
 	Detail   string        `json:"detail,omitempty"` // for people
 	Addr     string        `json:"addr,omitempty"`   // that was dialled

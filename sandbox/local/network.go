@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -108,7 +109,7 @@ func (o *way) findings(run sandbox.ID, now time.Time) []sandbox.Finding {
 			severity = "medium"
 		}
 		out = append(out, sandbox.Finding{Run: run, Time: now.UTC(), Kind: "net.denied", Severity: severity, Observer: "host",
-			Evidence: fmt.Sprintf("%s: %s: %s (%d times)", d.Host, d.Reason, d.Detail, d.Times), Outcome: "contained"})
+			Evidence: fmt.Sprintf("%s: %s: %s (%d times)", cmp.Or(d.Host, "a request"), d.Reason, d.Detail, d.Times), Outcome: "contained"})
 	}
 	if more := len(denied) - mostFindings; more > 0 {
 		out = append(out, sandbox.Finding{Run: run, Time: now.UTC(), Kind: "net.denied", Severity: "low", Observer: "host",
