@@ -206,6 +206,7 @@ type Record struct {
 	Mission  string    `json:"mission,omitempty"`
 	Parent   ID        `json:"parent,omitempty"`
 	Backend  string    `json:"backend"`
+	Why      string    `json:"why,omitempty"` // it was chosen and not a better one
 	Source   Source    `json:"source"`
 	Limits   Limits    `json:"limits"`
 	State    State     `json:"state"`

@@ -60,9 +60,9 @@ func (m *Manager) begin(ctx context.Context, mission string, src Source, o Optio
 	if name == "" {
 		name = m.cfg.Default
 	}
-	backend := m.backends[name]
-	if backend == nil {
-		return nil, &ErrUnavailable{Backend: name, Reason: "not configured"}
+	backend, why, err := m.choose(ctx, name)
+	if err != nil {
+		return nil, err
 	}
 	dir := m.dir(o.ID)
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -84,7 +84,7 @@ func (m *Manager) begin(ctx context.Context, mission string, src Source, o Optio
 			err = &ErrUnavailable{Backend: r.rec.Backend, Reason: "not configured"}
 		}
 	case errors.Is(err, fs.ErrNotExist):
-		r.rec = Record{ID: o.ID, Mission: mission, Parent: o.Parent, Backend: name, Source: src, Limits: o.Limits.or(m.cfg.Limits),
+		r.rec = Record{ID: o.ID, Mission: mission, Parent: o.Parent, Backend: backend.Name(), Why: why, Source: src, Limits: o.Limits.or(m.cfg.Limits),
 			State: Created, Created: m.cfg.Now().UTC()}
 		err = m.save(r)
 	}

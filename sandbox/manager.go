@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,7 +23,7 @@ import (
 type Config struct {
 	StateDir string
 	Backends []Backend
-	Default  string // name of the backend for Options without one; empty: the first of Backends
+	Default  string // name of the backend for Options without one, or Auto; empty: the first of Backends
 	Stores   *gitstore.Stores
 	Limits   Limits // where Options have none
 
@@ -88,7 +89,7 @@ func Open(cfg Config) (*Manager, error) {
 	if cfg.Default == "" {
 		cfg.Default = cfg.Backends[0].Name()
 	}
-	if m.backends[cfg.Default] == nil {
+	if m.backends[cfg.Default] == nil && cfg.Default != Auto {
 		return nil, fmt.Errorf("sandbox manager: no backend %q", cfg.Default)
 	}
 	var err error
@@ -291,6 +292,46 @@ func (m *Manager) Status(id ID) (State, error) {
 	defer r.release()
 	err = m.settle(ctx, r)
 	return r.rec.State, err
+}
+
+// Available is implemented by backends that do not work on every machine. It says by *ErrUnavailable why not, and is asked each
+// time: the answer must not cost much.
+type Available interface {
+	Available(ctx context.Context) error
+}
+
+// Auto stands for the first of the configured backends that works on this machine.
+const Auto = "auto"
+
+// choose gives the backend of a name, and for Auto why it is not an earlier one.
+func (m *Manager) choose(ctx context.Context, name string) (b Backend, why string, err error) {
+	if name != Auto {
+		b := m.backends[name]
+		if b == nil {
+			return nil, "", &ErrUnavailable{Backend: name, Reason: "not configured"}
+		}
+		if a, ok := b.(Available); ok {
+			err = a.Available(ctx)
+		}
+		return b, "", err
+	}
+	var reasons []string
+	for _, b := range m.cfg.Backends {
+		a, ok := b.(Available)
+		if !ok {
+			return b, strings.Join(reasons, "; "), nil
+		}
+		var not *ErrUnavailable
+		err := a.Available(ctx)
+		if err == nil {
+			return b, strings.Join(reasons, "; "), nil
+		}
+		if !errors.As(err, &not) {
+			return nil, "", err
+		}
+		reasons = append(reasons, not.Error())
+	}
+	return nil, "", &ErrUnavailable{Backend: Auto, Reason: strings.Join(reasons, "; ")}
 }
 
 // Differ is implemented by backends that can say without reading files whether anything may differ from the base.

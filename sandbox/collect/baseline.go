@@ -202,8 +202,11 @@ func (b *Baseline) same(e entry) (tracked, same bool) {
 }
 
 // attributes says whether the base has any .gitattributes: git takes one that was deleted from its index.
-func (b *Baseline) attributes() bool {
-	for name := range b.files {
+func (c *collector) attributes() bool {
+	if c.Layer != nil {
+		return len(c.baseAttributes) > 0
+	}
+	for name := range c.Baseline.files {
 		if path.Base(name) == ".gitattributes" {
 			return true
 		}

@@ -81,7 +81,7 @@ func (c *collector) build(ctx context.Context) (string, error) {
 			if ch.gitDir {
 				from = gitRoot
 			}
-			if err := emit(s, int(from.Fd()), ch); err != nil {
+			if err := c.emit(s, int(from.Fd()), ch); err != nil {
 				return err
 			}
 		}
@@ -106,7 +106,7 @@ func (c *collector) sameTree(ctx context.Context, commit string) (bool, error) {
 	return a == b, nil
 }
 
-func emit(s *fastimport.Stream, root int, ch change) error {
+func (c *collector) emit(s *fastimport.Stream, root int, ch change) error {
 	if ch.mode == "" { // as in the base, after the conversion
 		return nil
 	}
@@ -127,7 +127,7 @@ func emit(s *fastimport.Stream, root int, ch change) error {
 		}
 		return s.Blob(ch.as, ch.mode, int64(len(target)), strings.NewReader(target))
 	}
-	f, err := openChange(root, ch)
+	f, err := c.openChange(root, ch)
 	if err != nil {
 		return err
 	}
@@ -135,8 +135,11 @@ func emit(s *fastimport.Stream, root int, ch change) error {
 	return s.Blob(ch.as, ch.mode, ch.size, f)
 }
 
-// openChange opens the file that the walk has seen, and no other one.
-func openChange(root int, ch change) (*os.File, error) {
+// openChange opens the file that the walk has seen, and no other one. What lies in a lower layer does not change.
+func (c *collector) openChange(root int, ch change) (*os.File, error) {
+	if ch.lower != "" {
+		return c.Layer.open(ch.lower)
+	}
 	f, err := openFile(root, ch.path)
 	if err != nil {
 		return nil, err

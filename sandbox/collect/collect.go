@@ -54,7 +54,8 @@ func (c Caps) withDefaults() Caps {
 type Source struct {
 	Run      sandbox.ID
 	Root     string            // the files
-	Baseline *Baseline         // what they were
+	Baseline *Baseline         // what they were; not with Layer
+	Layer    *Layer            // not nil: Root holds only what was written
 	Base     string            // the commit they were made from
 	Time     time.Time         // of the commit that is built: that of the base, so that the same tree gives the same commit
 	Store    fastimport.Runner // git in the bare store
@@ -84,7 +85,8 @@ type change struct {
 	size    int64
 	ctime   unix.Timespec
 	tracked bool
-	object  string // its blob, when git converted it
+	object  string // its blob, when git converted it, or it is as it was in the base
+	lower   string // where it lies in the lower layers, if it does not in the upper
 	gitDir  bool   // it lies in Source.GitDir
 }
 
@@ -95,6 +97,8 @@ type collector struct {
 	deleted []string
 	rules   []change // .gitignore and .gitattributes files
 	shape   hash.Hash
+
+	baseAttributes []string // with Layer: the .gitattributes files of the base that hold for what was written, also deleted ones
 }
 
 // Collect reads the workspace and builds the commit.
@@ -161,8 +165,13 @@ func (c *collector) scan(ctx context.Context) (digest string, err error) {
 		}
 	}
 	c.shape = sha256.New()
-	w := &walker{ctx: ctx, limit: c.Caps.Entries, visit: c.visit}
-	if err := w.root(c.Root); err != nil {
+	if c.Layer != nil {
+		err = c.scanUpper(ctx)
+	} else {
+		w := &walker{ctx: ctx, limit: c.Caps.Entries, visit: c.visit}
+		err = w.root(c.Root)
+	}
+	if err != nil {
 		return "", err
 	}
 	for name, s := range c.Baseline.files {
@@ -290,11 +299,18 @@ func (c *collector) visitGit(e entry) (into bool, err error) {
 		return true, nil
 	case unix.S_IFREG, unix.S_IFLNK:
 	default:
-		c.notes.add("collect.special", "medium", ".git/"+e.path)
+		if c.Layer == nil || !isWhiteout(e) {
+			c.notes.add("collect.special", "medium", ".git/"+e.path)
+		}
 		return false, nil
 	}
-	if _, same := c.GitBaseline.same(e); same || e.path == "index" {
+	if e.path == "index" {
 		return false, nil
+	}
+	if c.GitBaseline != nil {
+		if _, same := c.GitBaseline.same(e); same {
+			return false, nil
+		}
 	}
 	mode := modeFile
 	if e.kind() == unix.S_IFLNK {

@@ -27,7 +27,7 @@ func (c *collector) mirror(files []change) (dir string, err error) {
 		return "", err
 	}
 	for _, ch := range files {
-		if err := copyInto(dir, int(root.Fd()), ch); err != nil {
+		if err := c.copyInto(dir, int(root.Fd()), ch); err != nil {
 			os.RemoveAll(dir)
 			return "", err
 		}
@@ -35,8 +35,8 @@ func (c *collector) mirror(files []change) (dir string, err error) {
 	return dir, nil
 }
 
-func copyInto(dir string, root int, ch change) error {
-	from, err := openChange(root, ch)
+func (c *collector) copyInto(dir string, root int, ch change) error {
+	from, err := c.openChange(root, ch)
 	if err != nil {
 		return err
 	}
@@ -152,14 +152,14 @@ func (c *collector) leaveOut(ignored map[string]bool) {
 // run, as none is configured: pointers of large files stay pointers. A snapshot of everything keeps the bytes as they lie.
 func (c *collector) convert(ctx context.Context) error {
 	rules := c.rulesNamed(".gitattributes")
-	if c.Everything || len(rules) == 0 && !c.Baseline.attributes() {
+	if c.Everything || len(rules) == 0 && !c.attributes() {
 		return nil
 	}
 	files := map[string]*change{}
 	var copies []change
 	var names bytes.Buffer
 	for i, ch := range c.changes {
-		if ch.mode == modeLink || len(ch.path) >= maxPath-256 {
+		if ch.mode == modeLink || ch.mode == modeRepo || len(ch.path) >= maxPath-256 {
 			continue
 		}
 		files[ch.path] = &c.changes[i]

@@ -53,15 +53,7 @@ func (o *Overlay) mount(upper, at string, root bool) error {
 	if err != nil {
 		return err
 	}
-	if err := os.RemoveAll(filepath.Join(o.Work, "work", "incompat")); errors.Is(err, os.ErrPermission) {
-		// The kernel makes this directory with mode 000.
-		if err = os.Chmod(filepath.Join(o.Work, "work"), 0o700); err == nil {
-			err = os.RemoveAll(filepath.Join(o.Work, "work", "incompat"))
-		}
-		if err != nil {
-			return fmt.Errorf("overlay: %w", err)
-		}
-	} else if err != nil {
+	if err := os.RemoveAll(filepath.Join(o.Work, "work", "incompat")); err != nil {
 		return fmt.Errorf("overlay: %w", err)
 	}
 	if err := unix.Mount("overlay", at, "overlay", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {

@@ -28,7 +28,11 @@ func layered(tb testing.TB) (s Spec, lower, upper string) {
 	if err := os.Chmod(closed, 0o700); err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(func() { _ = os.Chmod(filepath.Join(closed, "work/work"), 0o700) }) // the kernel makes it with mode 000
+	tb.Cleanup(func() { // the kernel makes them with mode 000
+		for _, dir := range []string{"work/work", "work/work/incompat", "work/work/incompat/volatile"} {
+			_ = os.Chmod(filepath.Join(closed, dir), 0o700)
+		}
+	})
 	lower, upper = filepath.Join(closed, "lower"), filepath.Join(closed, "upper")
 	return Spec{Name: "layered", Dir: WorkspaceDir, Used: &Usage{}, Mounts: []Mount{{Host: upper, Inside: WorkspaceDir, Writable: true,
 		Overlay: &Overlay{Lower: []string{lower}, Work: filepath.Join(closed, "work")}}}}, lower, upper

@@ -73,7 +73,7 @@ func (r *runner) end(reason Reason, evidence string) {
 func (r *runner) supervise(s Spec, t *tree, streams *streams, w without) (Result, error) {
 	g := &group{}
 	err := t.identify()
-	err = t.turn.done(err, t.monitor, t.init)
+	err = t.turn.done(err, t.monitor)
 	if handed := t.receive(); err == nil {
 		err = handed
 	}

@@ -105,7 +105,7 @@ func start(s Spec, l Limits, uid int, stdio [3]*os.File, w without) (*tree, erro
 	begun := make(chan error)
 	go t.live(begun, func() (*os.Process, error) { return t.begin(bwrap, &with, s, l, uid, w) })
 	if err := <-begun; err != nil {
-		err = t.turn.done(err, nil, 0)
+		err = t.turn.done(err, nil)
 		if t.serve != nil {
 			_ = t.serve.Close()
 		}

@@ -213,7 +213,7 @@ func testSupervisorKilled(t *testing.T, f Fixture) {
 	word := "98766.4321" + strconv.Itoa(os.Getpid())
 	start(t, f, id, "agent", "echo work >work; sleep "+word)
 	eventually(t, "the process", func() bool { return living(t, word) > 0 })
-	eventually(t, "the work", func() bool { p, _ := f.Manager.Path(id); return exists(p + "/work") })
+	eventually(t, "the work", func() bool { p, _ := f.Manager.Delta(id); return exists(p + "/work") })
 	if err := syscall.Kill(supervisorOf(t, f, id, "agent"), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -261,7 +261,7 @@ func testDiscardStops(t *testing.T, f Fixture) {
 	wg.Go(func() {
 		f.Manager.Run(context.WithoutCancel(t.Context()), id, Shell("echo other >other; sleep "+word), sandbox.Stdio{})
 	})
-	eventually(t, "both", func() bool { p, _ := f.Manager.Path(id); return exists(p+"/work") && exists(p+"/other") })
+	eventually(t, "both", func() bool { p, _ := f.Manager.Delta(id); return exists(p+"/work") && exists(p+"/other") })
 	if _, err := f.Manager.Discard(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}

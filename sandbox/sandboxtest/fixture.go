@@ -68,6 +68,7 @@ func New(t *testing.T, open Opener) Fixture {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
+	t.Cleanup(func() { openUp(dir) })
 	f, err := open(dir, []string{self, "supervise"})
 	if err != nil {
 		t.Fatal(err)
@@ -76,6 +77,17 @@ func New(t *testing.T, open Opener) Fixture {
 		eventually(t, "end of all supervisors", func() bool { return living(t, dir+"\x00") == 0 })
 	})
 	return f
+}
+
+// openUp makes what is left of sandboxes removable for an ordinary user: the kernel makes the work directories of overlays with
+// mode 000, and a sandbox can do so too.
+func openUp(dir string) {
+	_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			_ = os.Chmod(path, 0o700)
+		}
+		return nil
+	})
 }
 
 // Repo is a repository of somebody: what sandboxes are made from.

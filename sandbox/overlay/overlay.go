@@ -1,0 +1,206 @@
+// Package overlay provides sandboxes that cost nothing until something is written in them: an overlay file system over a checkout of
+// the base that all runs share.
+//
+// A run has two upper layers, of the files and of the private git directory that git uses inside. Both are mounted for each
+// command anew, where its processes alone see them, and end with it: on the host there is never a mount. What changed is read
+// from the upper layers, as data.
+//
+// The package must not keep states or records; the manager does. Whether a machine can do this is found out by doing it.
+package overlay
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sandpiper-bot/sandpiper/sandbox"
+	"github.com/sandpiper-bot/sandpiper/sandbox/bases"
+	"github.com/sandpiper-bot/sandpiper/sandbox/collect"
+	"github.com/sandpiper-bot/sandpiper/sandbox/egress"
+	"github.com/sandpiper-bot/sandpiper/sandbox/fastimport"
+	"github.com/sandpiper-bot/sandpiper/sandbox/git"
+	"github.com/sandpiper-bot/sandpiper/sandbox/gitstore"
+	"github.com/sandpiper-bot/sandpiper/sandbox/jail"
+	"github.com/sandpiper-bot/sandpiper/sandbox/local"
+)
+
+// Options of New.
+type Options struct {
+	StateDir string
+	Stores   *gitstore.Stores
+	Budget   int64 // bytes of all bases; see bases.Options
+	Caps     collect.Caps
+	System   []string // further host paths that commands see, read-only, such as toolchains outside /usr
+	UID      int      // user and group that commands run as when this process is root; 0: jail.DefaultUID
+	Egress   egress.Options
+	Now      func() time.Time
+}
+
+// Backend is the overlay backend.
+type Backend struct {
+	o     Options
+	bases *bases.Bases
+	root  bool
+}
+
+var (
+	_ sandbox.Backend   = (*Backend)(nil)
+	_ sandbox.Differ    = (*Backend)(nil)
+	_ sandbox.Quieter   = (*Backend)(nil)
+	_ sandbox.Available = (*Backend)(nil)
+)
+
+// New makes the backend.
+func New(o Options) *Backend {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	b := &Backend{o: o, root: os.Geteuid() == 0}
+	if b.root && b.o.UID == 0 {
+		b.o.UID = jail.DefaultUID
+	}
+	b.bases = bases.Open(bases.Options{
+		Dir: filepath.Join(o.StateDir, "bases"), Store: o.Stores, GitFile: local.GitFile, User: b.o.UID, Budget: o.Budget, Now: o.Now,
+		GitDir: func(dir, store, commit string) error { return local.MakeGitDir(dir, store, commit, false) },
+	})
+	return b
+}
+
+// Bases are the checkouts below the runs.
+func (b *Backend) Bases() *bases.Bases { return b.bases }
+
+// Name is the name in records and settings.
+func (b *Backend) Name() string { return "overlay" }
+
+// What lies in the directory of a run.
+const (
+	upper    = "upper"
+	work     = "work"
+	gitUpper = "git"
+	gitWork  = "git-work"
+	home     = "home"
+	scratch  = "scratch"
+	copied   = "files" // where a person can look: made by Materialise
+)
+
+// Path is where a person finds the files, once Materialise was called.
+func (b *Backend) Path(w sandbox.Workspace) string { return filepath.Join(w.Dir, copied) }
+
+// Delta is the upper layer.
+func (b *Backend) Delta(w sandbox.Workspace) string { return filepath.Join(w.Dir, upper) }
+
+func key(w sandbox.Workspace) string { return strings.TrimSuffix(filepath.Base(w.Store), ".git") }
+
+func (b *Backend) git(w sandbox.Workspace) fastimport.Runner {
+	return func(ctx context.Context, c git.Call) ([]byte, error) { return b.o.Stores.Run(ctx, key(w), c) }
+}
+
+// Make makes the layers of the run, or what is missing of them. Its time does not depend on the size of the repository, if the
+// base is there.
+func (b *Backend) Make(ctx context.Context, w sandbox.Workspace) error {
+	_, built, err := b.bases.Take(ctx, key(w), w.Base, string(w.ID))
+	if err != nil {
+		return err
+	}
+	for _, d := range []string{upper, gitUpper, work, gitWork, home} {
+		dir := filepath.Join(w.Dir, d)
+		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		if b.root && d != work && d != gitWork {
+			if err := os.Chown(dir, b.o.UID, b.o.UID); err != nil {
+				return err
+			}
+		}
+	}
+	if built { // only then can the bases have become too large
+		_, err = b.bases.Trim(nil)
+	}
+	return err
+}
+
+// Launch runs a command in the jail and returns after the last process of it is dead.
+func (b *Backend) Launch(ctx context.Context, w sandbox.Workspace, c sandbox.Command, stdio sandbox.Stdio) (sandbox.Exit, []sandbox.Finding, error) {
+	base, err := b.bases.Get(key(w), w.Base)
+	if err != nil {
+		return sandbox.Exit{}, nil, err
+	}
+	in := func(name string) string { return filepath.Join(w.Dir, name) }
+	return local.Launch(ctx, w, local.Place{
+		Backend: b.Name(), Home: in(home), Used: &jail.Usage{}, System: b.o.System, UID: b.o.UID, Egress: b.o.Egress, Now: b.o.Now,
+		Mounts: []jail.Mount{
+			{Host: in(upper), Inside: jail.WorkspaceDir, Writable: true, Overlay: &jail.Overlay{Lower: base.Trees(), Work: in(work)}},
+			{Host: in(gitUpper), Inside: local.GitDir, Writable: true, Overlay: &jail.Overlay{Lower: []string{base.GitDir()}, Work: in(gitWork)}},
+			{Host: filepath.Join(w.Store, "objects"), Inside: local.ObjectsDir},
+			{Host: filepath.Join(base.Trees()[len(base.Layers)-1], ".git"), Inside: path.Join(jail.WorkspaceDir, ".git")},
+		},
+	}, c, stdio)
+}
+
+// Quiet ends what a supervisor that was killed has left: what has the upper layer of this run mounted.
+func (b *Backend) Quiet(ctx context.Context, w sandbox.Workspace) error {
+	return local.Quiet(ctx, w, jail.MountMark(b.Delta(w)))
+}
+
+// Collect makes a commit of what differs from the base.
+func (b *Backend) Collect(ctx context.Context, w sandbox.Workspace, everything bool) (string, []sandbox.Finding, error) {
+	s, err := b.source(ctx, w)
+	if err != nil {
+		return "", nil, err
+	}
+	if everything {
+		s.Everything, s.GitDir = true, filepath.Join(w.Dir, gitUpper)
+	}
+	if err := os.Mkdir(s.Scratch, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", nil, err
+	}
+	r, err := collect.Collect(ctx, s)
+	return r.Commit, r.Findings, err
+}
+
+// Differs says whether anything may differ from the base.
+func (b *Backend) Differs(ctx context.Context, w sandbox.Workspace) (bool, error) {
+	s, err := b.layers(w)
+	if err != nil {
+		return true, err
+	}
+	return collect.Differs(ctx, s)
+}
+
+func (b *Backend) layers(w sandbox.Workspace) (collect.Source, error) {
+	base, err := b.bases.Get(key(w), w.Base)
+	return collect.Source{Run: w.ID, Root: b.Delta(w), Base: w.Base, Store: b.git(w), Scratch: filepath.Join(w.Dir, scratch),
+		Layer: &collect.Layer{Lower: base.Trees(), Rules: base.Rules, Root: b.root}, Caps: b.o.Caps, Now: b.o.Now}, err
+}
+
+func (b *Backend) source(ctx context.Context, w sandbox.Workspace) (collect.Source, error) {
+	s, err := b.layers(w)
+	if err != nil {
+		return s, err
+	}
+	out, err := b.o.Stores.Read(ctx, key(w), git.Call{Args: []string{"show", "-s", "--format=%ct", w.Base}})
+	if err != nil {
+		return s, fmt.Errorf("time of the base: %w", err)
+	}
+	seconds, err := strconv.ParseInt(string(bytes.TrimSpace(out)), 10, 64)
+	s.Time = time.Unix(seconds, 0)
+	return s, err
+}
+
+// Remove takes everything away that Make and the commands made.
+func (b *Backend) Remove(_ context.Context, w sandbox.Workspace) error {
+	for _, name := range []string{upper, gitUpper, work, gitWork, home, scratch, copied} {
+		if err := local.RemoveAll(filepath.Join(w.Dir, name)); err != nil {
+			return err
+		}
+	}
+	return b.bases.Give(key(w), w.Base, string(w.ID))
+}
