@@ -13,9 +13,11 @@ import (
 	"github.com/sandpiper-bot/sandpiper/app/config"
 	"github.com/sandpiper-bot/sandpiper/sandbox"
 	"github.com/sandpiper-bot/sandpiper/sandbox/broker"
+	"github.com/sandpiper-bot/sandpiper/sandbox/container"
 	"github.com/sandpiper-bot/sandpiper/sandbox/egress"
 	"github.com/sandpiper-bot/sandpiper/sandbox/git"
 	"github.com/sandpiper-bot/sandpiper/sandbox/gitstore"
+	"github.com/sandpiper-bot/sandpiper/sandbox/overlay"
 	"github.com/sandpiper-bot/sandpiper/sandbox/worktree"
 )
 
@@ -37,14 +39,18 @@ func OpenSandboxes(c *config.Config, supervisor []string, log *slog.Logger) (*gi
 	if way.Upstream, err = upstream(os.Environ()); err != nil {
 		return nil, nil, err
 	}
+	common := worktree.Options{Stores: stores, System: c.SystemPaths, Broker: desk, Egress: way}
 	manager, err := sandbox.Open(sandbox.Config{
 		StateDir: c.StateDir, Stores: stores, Default: c.Backend, Supervisor: supervisor, Limits: c.Limits(), Log: log,
 		// A supervisor has to build the same boundary as we would, and gets nothing else. The keys of the models are among that: the
 		// broker of a command is in its supervisor.
 		HandOver: slices.Concat(c.HandOver(), wayOut(os.Environ())),
 		SupervisorEnv: []string{"PATH=" + os.Getenv("PATH"), "SANDPIPER_SYSTEM_PATHS=" + strings.Join(c.SystemPaths, ","),
-			"SANDPIPER_EGRESS_NETWORKS=" + networks(c.EgressNetworks)},
-		Backends: []sandbox.Backend{worktree.New(worktree.Options{Stores: stores, System: c.SystemPaths, Broker: desk, Egress: way})},
+			"SANDPIPER_EGRESS_NETWORKS=" + networks(c.EgressNetworks), "SANDPIPER_RUNTIME=" + c.Runtime, "SANDPIPER_IMAGE=" + c.Image},
+		Backends: []sandbox.Backend{
+			overlay.New(overlay.Options{StateDir: c.StateDir, Stores: stores, Budget: int64(c.BasesSize), System: c.SystemPaths, Broker: desk, Egress: way}),
+			worktree.New(common), container.New(container.Options{Options: common, Runtime: c.Runtime, Image: c.Image}),
+		},
 	})
 	return stores, manager, err
 }

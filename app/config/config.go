@@ -53,7 +53,9 @@ type Config struct {
 	PerRepository   int `env:"SANDPIPER_MISSIONS_PER_REPOSITORY" envDefault:"4" desc:"Missions of one repository that have a sandbox at the same time."`
 	PerInstallation int `env:"SANDPIPER_MISSIONS_PER_INSTALLATION" envDefault:"20" desc:"Missions of one installation that have a sandbox at the same time."`
 
-	Backend string `env:"SANDPIPER_BACKEND" envDefault:"worktree" desc:"What provides sandboxes."`
+	Backend string `env:"SANDPIPER_BACKEND" envDefault:"auto" desc:"What provides sandboxes: overlay (they cost next to nothing), worktree (works everywhere), or auto: overlay where the machine can."`
+	// Room for some dozens of checkouts of a large repository, or all that a small one will ever need.
+	BasesSize Size `env:"SANDPIPER_BASES_SIZE" envDefault:"20GiB" desc:"Disk for cached checkouts, which the backend overlay makes one of for each commit. Those that no run needs go when they take more, the least recently used first."`
 	// A week: a person who comes back after some days off still finds the workspace of a failed run.
 	Retention time.Duration `env:"SANDPIPER_RETENTION" envDefault:"168h" desc:"How long the workspace of an ended run is kept before the reaper takes it."`
 	// The limits hold a mistake, not an effort: they are far above what builds and tests of large projects were seen to
@@ -70,6 +72,7 @@ type Config struct {
 	EgressNetworks []netip.Prefix `env:"SANDPIPER_EGRESS_NETWORKS" desc:"Private networks, as 10.1.0.0/16, separated by commas, in which hosts may lie that a policy names: a company's mirror."`
 
 	Models
+	Boundary
 
 	LogLevel  slog.Level `env:"SANDPIPER_LOG_LEVEL" envDefault:"INFO" desc:"debug, info, warn or error."`
 	LogFormat string     `env:"SANDPIPER_LOG_FORMAT" envDefault:"text" desc:"text or json."`

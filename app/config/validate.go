@@ -52,6 +52,7 @@ func (c *Config) validate() problems {
 			found.add("SANDPIPER_SYSTEM_PATHS", fmt.Sprintf("%q is not an absolute path below the root", path), "list paths such as /opt/toolchain")
 		}
 	}
+	c.Boundary.validate(found)
 	c.validateNumbers(found)
 	return *found
 }

@@ -31,9 +31,10 @@ type group struct {
 // newGroup makes a group below the one that we are in, so that limits above us hold on. It takes what the machine gives:
 // where nothing can be made, the group is empty, and the watcher has the work. What an earlier launcher of the same run has
 // left behind because it was killed goes on the way.
-func newGroup(name string, l Limits) *group {
+func newGroup(name string, l Limits) *group { return newGroupAt(name, leafOf(name), l) }
+
+func newGroupAt(name, leaf string, l Limits) *group {
 	g := &group{}
-	leaf := leafOf(name)
 	for _, h := range hierarchies("/proc/self") {
 		for _, base := range h.bases {
 			stale, _ := filepath.Glob(filepath.Join(base, groupPrefix+name+".*"))
@@ -227,7 +228,7 @@ func sweepGroup(dir string) (gone bool, err error) {
 			}
 		}
 	}
-	removeElsewhere(filepath.Base(dir))
+	removeElsewhere(containerOf(filepath.Base(dir)))
 	if err := removeGroup(dir); err != nil {
 		return false, err
 	}

@@ -83,7 +83,7 @@ func (r *runner) supervise(s Spec, t *tree, streams *streams, w without) (Result
 			g = newGroup(s.Name, r.limits)
 			err = g.add(t.init)
 		} else {
-			g, err = groupForRuntime(s.Name, r.limits, t.init)
+			g, err = groupForRuntime(s.Name, r.limits, t)
 		}
 	}
 	if err == nil && s.Runtime != nil {

@@ -4,8 +4,9 @@ package jail
 // its network, streams, control groups, limits that are watched, and its end.
 type Runtime interface {
 	// Bundle writes what the runtime needs and returns the command line that runs the command and ends when it has ended. It is
-	// executed as the first process of a pid namespace, so that all dies with it, with the standard streams of the command, and
-	// with a descriptor 3 that the command must not get: to it is written {"exit-code":N} when the command has ended, or
+	// executed as the first process of a pid namespace, so that all dies with it. Its own streams lead nowhere: those of the
+	// command are the descriptors 6 (input), 4 and 5 (output and error), for runtimes put pipes of their own between, which
+	// lose the order. The command must not get descriptor 3: to it is written {"exit-code":N} when the command has ended, or
 	// {"not-started":N} where it could not be executed.
 	Bundle(b Bundle) (argv []string, err error)
 	// Failure is called after the end if neither was written. It says what the runtime has left in the bundle's directory about it.

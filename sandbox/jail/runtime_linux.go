@@ -18,7 +18,7 @@ const behindRuntime = 48
 
 // hold waits for the go-ahead (nothing comes when the launcher has died), shows the process its own pid namespace, and becomes
 // the runtime.
-const hold = `read -r go <&4; [ -n "$go" ] || exit 1; exec 4<&-; mount -t proc proc /proc && exec "$@"`
+const hold = `read -r go <&7; [ -n "$go" ] || exit 1; exec 7<&-; mount -t proc proc /proc && exec "$@"`
 
 // startRuntime begins a runtime as start begins bubblewrap.
 func startRuntime(s Spec, l Limits, uid int, stdio [3]*os.File, w without) (*tree, error) {
@@ -35,7 +35,12 @@ func startRuntime(s Spec, l Limits, uid int, stdio [3]*os.File, w without) (*tre
 	if err != nil {
 		return nil, err
 	}
-	with.inherit = []*os.File{stdio[0], stdio[1], stdio[2], statusW, holdR}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	with.files.files = append(with.files.files, null)
+	with.inherit = []*os.File{null, null, null, statusW, stdio[1], stdio[2], stdio[0], holdR}
 	t := &tree{pidfd: -1, ended: make(chan struct{}), hold: holdW, statusF: statusR, status: json.NewDecoder(statusR), runtime: true}
 	begun := make(chan error)
 	go t.live(begun, func() (*os.Process, error) { return t.beginRuntime(&with, s, l, uid, w) })
@@ -73,7 +78,8 @@ func (t *tree) beginRuntime(with *launch, s Spec, l Limits, uid int, w without) 
 		_ = t.serve.Close()
 		t.serve = nil
 	}
-	name := leafOf(s.Name)
+	t.leaf = leafOf(s.Name)
+	name := containerOf(t.leaf)
 	argv, err := s.Runtime.Bundle(Bundle{Dir: dir, Name: name, Spec: s, Limits: l, UID: uid, Mounts: staged})
 	if err != nil {
 		return nil, err
@@ -111,11 +117,15 @@ func (t *tree) whyNot(command string) error {
 	return fmt.Errorf("%s: the runtime ended without a word", command)
 }
 
+// containerOf names a container, and with it the groups that a runtime makes for it. They have no lock, so they must not look like
+// ours: see sweepGroup.
+func containerOf(leaf string) string { return "box." + leaf }
+
 // groupForRuntime makes the control group and puts a runtime into it. Where it makes its own, as it does for each container, it
 // makes it below: in the older version below the group that it is in, in the newer one beside that, hence the inner one.
-func groupForRuntime(name string, l Limits, pid int) (*group, error) {
+func groupForRuntime(name string, l Limits, t *tree) (*group, error) {
 	l.Procs += behindRuntime
-	g := newGroup(name, l)
+	g := newGroupAt(name, t.leaf, l)
 	for _, dir := range g.dirs {
 		at := dir
 		if _, err := os.Stat(filepath.Join(dir, "cgroup.subtree_control")); err == nil {
@@ -127,7 +137,7 @@ func groupForRuntime(name string, l Limits, pid int) (*group, error) {
 				return g, fmt.Errorf("control group: %w", err)
 			}
 		}
-		if err := os.WriteFile(filepath.Join(at, "cgroup.procs"), fmt.Appendf(nil, "%d", pid), 0); err != nil {
+		if err := os.WriteFile(filepath.Join(at, "cgroup.procs"), fmt.Appendf(nil, "%d", t.init), 0); err != nil {
 			return g, fmt.Errorf("control group: %w", err)
 		}
 	}
@@ -141,7 +151,7 @@ func removeElsewhere(name string) {
 		left, right, _ := strings.Cut(line, " - ")
 		fields := strings.Fields(left)
 		options := strings.FieldsFunc(right, func(c rune) bool { return c == ',' || c == ' ' })
-		if len(fields) < 5 || !strings.HasPrefix(right, "cgroup ") || slices.Contains(options, "memory") || slices.Contains(options, "pids") {
+		if len(fields) < 5 || !strings.HasPrefix(right, "cgroup") || slices.Contains(options, "memory") || slices.Contains(options, "pids") {
 			continue
 		}
 		found, _ := filepath.Glob(filepath.Join(fields[4], name))

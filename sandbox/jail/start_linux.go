@@ -33,6 +33,7 @@ type tree struct {
 	turn    *turn         // the turn to mount overlays, until they are there
 
 	runtime bool         // the monitor is a runtime's, and the first process at once
+	leaf    string       // the name of its control group
 	after   func() error // called when the monitor has ended, on its thread; what it says is in failed
 	failed  error
 

@@ -10,6 +10,7 @@ package worktree
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,7 @@ import (
 
 // Options of New.
 type Options struct {
+	Name   string // in records and settings; empty: worktree
 	Stores *gitstore.Stores
 	Caps   collect.Caps
 	System []string // further host paths that commands see, read-only, such as toolchains outside /usr
@@ -78,7 +80,7 @@ func New(o Options) *Backend {
 }
 
 // Name is the name in records and settings.
-func (b *Backend) Name() string { return "worktree" }
+func (b *Backend) Name() string { return cmp.Or(b.o.Name, "worktree") }
 
 // Path is the checkout: its directory is named like the run, and so is its registration in the store.
 func (b *Backend) Path(w sandbox.Workspace) string { return filepath.Join(w.Dir, string(w.ID)) }

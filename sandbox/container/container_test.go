@@ -1,0 +1,75 @@
+package container_test
+
+import (
+	"context"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/sandpiper-bot/sandpiper/sandbox"
+	"github.com/sandpiper-bot/sandpiper/sandbox/container"
+	"github.com/sandpiper-bot/sandpiper/sandbox/egress"
+	"github.com/sandpiper-bot/sandpiper/sandbox/git"
+	"github.com/sandpiper-bot/sandpiper/sandbox/gitstore"
+	"github.com/sandpiper-bot/sandpiper/sandbox/probe"
+	"github.com/sandpiper-bot/sandpiper/sandbox/sandboxtest"
+	"github.com/sandpiper-bot/sandpiper/sandbox/worktree"
+)
+
+// toLoopback is a world in which every host is this machine.
+var toLoopback = egress.Options{
+	AllowAddresses: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+	Resolve: func(context.Context, string) ([]netip.Addr, error) {
+		return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
+	},
+}
+
+func open(state string, supervisor []string) (sandboxtest.Fixture, error) { return openWith(state, supervisor, "") }
+
+func openWith(state string, supervisor []string, image string) (sandboxtest.Fixture, error) {
+	f := sandboxtest.Fixture{StateDir: state}
+	g, err := git.New(git.Options{})
+	if err != nil {
+		return f, err
+	}
+	if f.Stores, err = gitstore.Open(filepath.Join(state, "stores"), g); err != nil {
+		return f, err
+	}
+	f.Manager, err = sandbox.Open(sandbox.Config{StateDir: state, Stores: f.Stores, Supervisor: supervisor,
+		Backends: []sandbox.Backend{container.New(container.Options{Options: worktree.Options{Stores: f.Stores, Egress: toLoopback}, Image: image})}})
+	return f, err
+}
+
+func TestMain(m *testing.M) { sandboxtest.Main(m, open) }
+
+func needsRuntime(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("containers are root's")
+	}
+	if _, err := exec.LookPath("runc"); err != nil {
+		t.Skip("runc is not installed: no container can be run")
+	}
+}
+
+func TestConformance(t *testing.T) {
+	needsRuntime(t)
+	sandboxtest.Run(t, open)
+}
+
+func TestProbesSayOutsider(t *testing.T) {
+	needsRuntime(t)
+	f := sandboxtest.New(t, open)
+	r := probe.Run(t.Context(), probe.Options{Sandboxes: f.Manager, Stores: f.Stores, Backend: "container", StateDir: f.StateDir})
+	if !r.OK() || r.Tier != probe.Outsider {
+		t.Errorf("verdict %s, tier %q, lowered %q", r.Verdict, r.Tier, r.Lowered)
+		for _, p := range r.Probes {
+			t.Logf("%s %s %q", p.Name, p.Verdict, p.Why)
+		}
+		for _, o := range r.Observed {
+			t.Logf("%s: %s: %s", o.Observer, o.What, o.Saw)
+		}
+	}
+}

@@ -1,0 +1,181 @@
+package container
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
+
+	"github.com/sandpiper-bot/sandpiper/sandbox/jail"
+)
+
+// runtime makes bundles for a runtime with runc's command line.
+type runtime struct {
+	program string
+	image   string
+}
+
+// rootUID is who root of a container is on the host: a user that has nothing, and is not the one that commands run as.
+func rootUID(uid int) int { return uid + 1 }
+
+// first is what runs as the first process inside. It starts the command, reaps what that leaves behind, and says how it ended, which
+// neither a runtime nor a first process that is the command itself does: a signal without a handler does not reach that one.
+const first = `case $1 in
+*/*) [ -e "$1" ] || no=127; [ -n "$no" ] || { [ -f "$1" ] && [ -x "$1" ]; } || no=126 ;;
+*) command -v -- "$1" >/dev/null || no=127 ;;
+esac
+[ -z "$no" ] || { printf '{"not-started":%d}\n' $no >&3; exit $no; }
+"$@" <&6 >&4 2>&5 3>&- 4>&- 5>&- 6<&-
+printf '{"exit-code":%d}\n' $? >&3`
+
+// Bundle writes config.json and the root file system.
+func (r *runtime) Bundle(b jail.Bundle) ([]string, error) {
+	program, err := exec.LookPath(r.program)
+	if err != nil {
+		return nil, fmt.Errorf("%w: the runtime %s is not installed", jail.ErrUnavailable, r.program)
+	}
+	config, err := r.config(b)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.root(b, config); err != nil {
+		return nil, fmt.Errorf("root file system: %w", err)
+	}
+	text, err := json.Marshal(config)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(b.Dir, "config.json"), text, 0o600); err != nil {
+		return nil, err
+	}
+	return []string{program, "--root", filepath.Join(b.Dir, "state"), "--log", filepath.Join(b.Dir, logName), "--log-format", "json",
+		"run", "--keep", "--preserve-fds", "4", "--bundle", b.Dir, b.Name}, nil
+}
+
+const logName = "log"
+
+// Failure reads the last error of the runtime's log.
+func (r *runtime) Failure(dir string) error {
+	f, err := os.Open(filepath.Join(dir, logName))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	last := ""
+	for in := bufio.NewScanner(f); in.Scan(); {
+		var line struct{ Level, Msg string }
+		if json.Unmarshal(in.Bytes(), &line) == nil && (line.Level == "error" || line.Level == "fatal") {
+			last = line.Msg
+		}
+	}
+	if last == "" {
+		return nil
+	}
+	return fmt.Errorf("%w: %s: %s", jail.ErrUnavailable, r.program, last)
+}
+
+// root makes the root file system, with everything that something is mounted on: the runtime itself works as a user who may
+// write nothing there.
+func (r *runtime) root(b jail.Bundle, config *specs.Spec) error {
+	root := config.Root.Path
+	if err := os.Mkdir(root, 0o755); err != nil {
+		return err
+	}
+	if r.image != "" {
+		if err := overImage(b.Dir, r.image, root); err != nil {
+			return err
+		}
+	}
+	if r.image == "" {
+		_, links, err := jail.HostSystem()
+		if err != nil {
+			return err
+		}
+		for path, target := range links {
+			if err := os.Symlink(target, filepath.Join(root, path)); err != nil {
+				return err
+			}
+		}
+		for _, dir := range []string{"/var", "/etc"} {
+			if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+				return err
+			}
+		}
+		if err := os.Symlink("../tmp", filepath.Join(root, "var/tmp")); err != nil {
+			return err
+		}
+	}
+	// An image may hold links: os.Root keeps what is made inside.
+	inside, err := os.OpenRoot(root)
+	if err != nil {
+		return err
+	}
+	defer inside.Close()
+	for path, text := range jail.Files(b.UID, b.Spec.Hostname) {
+		if err := place(inside, path, []byte(text), false); err != nil {
+			return err
+		}
+	}
+	below := ""
+	for _, m := range config.Mounts {
+		if below != "" && strings.HasPrefix(m.Destination, below) {
+			continue // on a file system that is mounted there first, where the runtime may write
+		}
+		if m.Destination == "/run" {
+			below = "/run/"
+		}
+		info, err := os.Stat(m.Source)
+		file := err == nil && m.Type == "bind" && !info.IsDir()
+		if m.Destination == filepath.Join(jail.WorkspaceDir, ".git") {
+			continue
+		}
+		if err := place(inside, m.Destination, nil, !file); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// place makes a file or directory, and its parents; what is there stays, but for the content of a file.
+func place(root *os.Root, path string, text []byte, dir bool) error {
+	name := strings.TrimPrefix(path, "/")
+	if dir {
+		return root.MkdirAll(name, 0o755)
+	}
+	if err := root.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	if _, err := root.Lstat(name); err == nil && text == nil {
+		return nil
+	}
+	_ = root.Remove(name)
+	return root.WriteFile(name, text, 0o644)
+}
+
+// overImage mounts an image so that the places for mounts can be made, and nothing is written to it.
+func overImage(dir, image, root string) error {
+	upper, work := filepath.Join(dir, "upper"), filepath.Join(dir, "work")
+	for _, d := range []string{upper, work} {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			return err
+		}
+	}
+	if strings.ContainsAny(image, ":,\\") {
+		return fmt.Errorf("image %q: its path has a character that overlays do not take", image)
+	}
+	options := fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s", image, upper, work)
+	if err := unix.Mount("overlay", root, "overlay", unix.MS_NODEV, options); err != nil {
+		return fmt.Errorf("image %s: %w", image, err)
+	}
+	return nil
+}
