@@ -23,7 +23,7 @@ const lookEvery = 100 * time.Millisecond
 // execute starts the agent, once, and looks whether it is done. It runs under a supervisor: neither this step nor the bot has
 // to live as long as it does.
 func (e *Engine) execute(ctx context.Context, m *store.Mission) (next, error) {
-	profile, command, err := e.agentCommand(m)
+	profile, command, err := e.agentCommand(ctx, m)
 	if err != nil {
 		return next{}, err
 	}
@@ -46,7 +46,7 @@ func (e *Engine) execute(ctx context.Context, m *store.Mission) (next, error) {
 	if err := e.Store.SaveRun(ctx, run); err != nil {
 		return next{}, err
 	}
-	return next{step: stepInspect, found: profile.Name}, nil
+	return next{step: stepInspect, found: profile.Name + describeSpent(exit.Spent)}, nil
 }
 
 // look polls the agent until it is done or the tick has to make room.
@@ -69,7 +69,7 @@ func (e *Engine) look(ctx context.Context, id sandbox.ID) (sandbox.Exit, error) 
 }
 
 // agentCommand is how the mission's agent is called. It is the same at each call.
-func (e *Engine) agentCommand(m *store.Mission) (agent.Profile, sandbox.Command, error) {
+func (e *Engine) agentCommand(ctx context.Context, m *store.Mission) (agent.Profile, sandbox.Command, error) {
 	p, err := policyOf(m)
 	if err != nil {
 		return agent.Profile{}, sandbox.Command{}, err
@@ -78,9 +78,13 @@ func (e *Engine) agentCommand(m *store.Mission) (agent.Profile, sandbox.Command,
 	if err != nil {
 		return agent.Profile{}, sandbox.Command{}, end(BlockedByPolicy, err, "%v", err)
 	}
+	grant, err := e.allowance(ctx, m, p)
+	if err != nil {
+		return agent.Profile{}, sandbox.Command{}, err
+	}
 	command, err := profile.Command(agent.Launch{
 		Dir: e.taskDir(m.Run), Timeout: p.Budget.Time, Output: int64(p.Budget.Output), Network: p.Network,
-		Models: e.Models, Grant: &sandbox.Grant{Git: true, Money: int64(p.Budget.Money)},
+		Models: e.Models, Grant: grant,
 	})
 	return profile, command, err
 }

@@ -166,6 +166,19 @@ func TestBudgetOfAMission(t *testing.T) {
 	}
 }
 
+// An agent that ends badly once the budget is gone was ended by the budget.
+func TestBudgetEndsAMission(t *testing.T) {
+	t.Parallel()
+	w := modelWorldOf(t, calc(spends+"exit 1\n", ".github/sandpiper.yml", "agent: sh agent.sh\nchecks: []\nbudget: {money: 0.01 USD}\n"), model.New(model.Options{Key: modelKey}))
+	w.start()
+	n := w.openIssue("Sum returns 0", "")
+	w.label("octavia", n)
+	w.ended(n, "out of budget")
+	if len(w.pulls()) != 0 || !w.said(n, `0\.01 USD`) {
+		t.Errorf("%d pull requests; %v", len(w.pulls()), w.comments(n))
+	}
+}
+
 // TestRealAgentsMakePullRequests has each agent that is installed work on an issue, from the label to the pull request.
 func TestRealAgentsMakePullRequests(t *testing.T) {
 	for _, name := range policy.Profiles() {
