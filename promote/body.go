@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandpiper-bot/sandpiper/promote/gates"
 	"github.com/sandpiper-bot/sandpiper/sandbox"
 	"github.com/sandpiper-bot/sandpiper/sandbox/quote"
 )
@@ -46,6 +47,7 @@ func (p *publication) body() string {
 		p.asked(&w)
 		p.changed(&w)
 		p.stands(&w)
+		p.gates(&w)
 		p.checked(&w)
 		p.saw(&w)
 		p.provenance(&w)
@@ -206,6 +208,43 @@ func (p *publication) stands(w *page) {
 			w.printf("| %s | %d | %s |\n", w.path(l.Path), l.Line, w.cell(l.Text))
 		}
 		w.more(len(s.Lost), "lines")
+	}
+}
+
+// gates shows what people have to decide, and what they have decided.
+func (p *publication) gates(w *page) {
+	head := false
+	for _, g := range p.req.Gates {
+		if len(g.Found) == 0 {
+			continue
+		}
+		if !head {
+			w.printf("\n### What people have to decide\n\n| gate | found | |\n| --- | --- | --- |\n")
+			head = true
+		}
+		state := "shown"
+		switch {
+		case g.Allowed != "":
+			state = "allowed by " + w.cell(g.Allowed)
+		case g.Holds(gates.Draft):
+			state = "open: `/sandpiper allow " + g.Gate + "` lets it pass"
+		}
+		for i, f := range g.Found {
+			if i == w.rows {
+				break
+			}
+			at := ""
+			if f.Path != "" {
+				at = w.path(f.Path) + " "
+			}
+			if f.Line > 0 {
+				at += fmt.Sprintf("line %d ", f.Line)
+			}
+			w.printf("| %s | %s%s | %s |\n", g.Gate, at, w.cell(f.Text), state)
+		}
+		if more := len(g.Found) + g.More - min(w.rows, len(g.Found)); more > 0 {
+			w.printf("| %s | _truncated: %d more_ | |\n", g.Gate, more)
+		}
 	}
 }
 

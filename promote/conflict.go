@@ -11,9 +11,6 @@ func (s Staged) holds() []string {
 	if n := len(s.Conflicts); n > 0 {
 		reasons = append(reasons, fmt.Sprintf("it does not merge with the base branch, which has moved since the run started (%s)", plural(n, "path")+" in conflict"))
 	}
-	if n := len(s.Lost); n > 0 {
-		reasons = append(reasons, fmt.Sprintf("it takes away %s that came to the base branch after the run had started", plural(n, "line")))
-	}
 	return reasons
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"unicode/utf8"
 
+	"github.com/sandpiper-bot/sandpiper/promote/gates"
 	"github.com/sandpiper-bot/sandpiper/sandbox"
 )
 
@@ -29,7 +30,8 @@ type Manifest struct {
 	Selection sandbox.Selection
 	Changes   []sandbox.Change // by path
 	LeftOut   []sandbox.Change // changed in the sandbox, not in Head
-	Checks    []Check          // only name, conclusion and whether it is required are part of the manifest
+	Gates     []gates.Result
+	Checks    []Check // only name, conclusion and whether it is required are part of the manifest
 }
 
 func (r Request) manifest() Manifest {
@@ -37,7 +39,7 @@ func (r Request) manifest() Manifest {
 	return Manifest{
 		Mission: r.Mission, Run: r.Run, RepoID: r.RepoID, Issue: r.Issue, Requester: r.Requester, Agent: r.Agent, Branch: r.Base,
 		MergeBase: s.MergeBase, Base: s.Base, Tree: s.Tree, Head: s.Commit, Selection: s.Selection,
-		Changes: byPath(s.Changes), LeftOut: byPath(s.LeftOut), Checks: r.Checks,
+		Changes: byPath(s.Changes), LeftOut: byPath(s.LeftOut), Gates: r.Gates, Checks: r.Checks,
 	}
 }
 
@@ -48,13 +50,17 @@ func (m Manifest) Canonical() []byte {
 	for _, c := range m.Checks {
 		checks = append(checks, object{"name": c.Name, "conclusion": c.Conclusion, "required": c.Required})
 	}
+	held := []any{}
+	for _, g := range m.Gates {
+		held = append(held, object{"gate": g.Gate, "level": string(g.Level), "found": len(g.Found) + g.More, "allowed": g.Allowed})
+	}
 	var b bytes.Buffer
 	writeCanonical(&b, object{
 		"version": ManifestVersion, "mission": m.Mission, "run": string(m.Run), "repository": m.RepoID, "issue": m.Issue,
 		"requester": object{"login": m.Requester.Login, "id": m.Requester.ID}, "agent": m.Agent, "branch": m.Branch,
 		"merge_base": m.MergeBase, "base": m.Base, "tree": m.Tree, "head": m.Head,
 		"selection": object{"only": texts(m.Selection.Only), "drop": texts(m.Selection.Drop)},
-		"changes":   changes(byPath(m.Changes)), "left_out": changes(byPath(m.LeftOut)), "checks": checks,
+		"changes":   changes(byPath(m.Changes)), "left_out": changes(byPath(m.LeftOut)), "checks": checks, "gates": held,
 	})
 	return b.Bytes()
 }

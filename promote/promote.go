@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-github/v60/github"
 
+	"github.com/sandpiper-bot/sandpiper/promote/gates"
 	"github.com/sandpiper-bot/sandpiper/sandbox"
 )
 
@@ -95,6 +96,7 @@ type Request struct {
 	Previous    *Branch // what an earlier run of this mission pushed: this one goes on there
 	Agent       string
 	Checks      []Check
+	Gates       []gates.Result
 	CheckedTree string // that the checks ran on; empty: not known
 	Given       []Item
 	Withheld    []Item

@@ -117,7 +117,8 @@ func (p *publication) adopt(ctx context.Context, pull *github.PullRequest) error
 		return fmt.Errorf("update pull request #%d: %w", pull.GetNumber(), err)
 	}
 	p.result.PR = edited
-	return nil
+	_, draft := p.req.draft()
+	return p.setDraft(ctx, edited, draft)
 }
 
 func (p *publication) title() string { return title(p.req, titleMax, p.Redact) }

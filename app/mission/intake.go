@@ -172,7 +172,7 @@ func (e *Engine) issueChanged(ctx context.Context, c webhooks.IssueChanged) (str
 	if m == nil || err != nil {
 		return "ignored: no open mission on this issue", err
 	}
-	if m.Step == stepWaiting && c.Action == "closed" {
+	if m.Step == stepWaiting && m.Pull > 0 && c.Action == "closed" {
 		return "ignored: the pull request decides", nil
 	}
 	return "mission " + m.ID + ": the issue is " + c.Action, e.ask(ctx, m, wantCancel, c.Sender.Login)

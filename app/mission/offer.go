@@ -11,6 +11,7 @@ import (
 	"github.com/sandpiper-bot/sandpiper/app/installation"
 	"github.com/sandpiper-bot/sandpiper/app/store"
 	"github.com/sandpiper-bot/sandpiper/promote"
+	"github.com/sandpiper-bot/sandpiper/promote/gates"
 	"github.com/sandpiper-bot/sandpiper/sandbox"
 )
 
@@ -18,8 +19,9 @@ import (
 // staged anew when a person selects something else of the same run.
 type offer struct {
 	promote.Staged
-	N  int    `json:"n"`            // how often the run was staged; names the sandbox of its checks
-	By string `json:"by,omitempty"` // who selected; empty: nobody did
+	N     int            `json:"n"`            // how often the run was staged; names the sandbox of its checks
+	By    string         `json:"by,omitempty"` // who selected; empty: nobody did
+	Gates []gates.Result `json:"gates,omitempty"`
 }
 
 // whole says whether it is everything that the run changed, on the commit that the run started from.
@@ -51,9 +53,19 @@ func (e *Engine) stage(ctx context.Context, m *store.Mission, run *store.Run) (o
 		return o, err
 	}
 	r := commitRequest(m, run, bot)
-	r.Selection = o.Selection
-	if o.Staged, err = promote.Stage(ctx, e.Sandboxes, promote.Stored{Stores: e.Git, Remote: e.remote(m, installation.Read)}, e.Redact, r); err != nil {
+	if r.Selection = o.Selection; o.By == "" {
+		p, err := policyOf(m)
+		if err != nil {
+			return o, err
+		}
+		r.Selection.Drop = p.Promote.Drop
+	}
+	stored := promote.Stored{Stores: e.Git, Remote: e.remote(m, installation.Read)}
+	if o.Staged, err = promote.Stage(ctx, e.Sandboxes, stored, e.Redact, r); err != nil {
 		return o, fmt.Errorf("stage %s: %w", m.Run, err)
+	}
+	if err := e.askGates(ctx, m, stored, &o); err != nil {
+		return o, fmt.Errorf("gates of %s: %w", m.Run, err)
 	}
 	run.Offer = marshal(o)
 	return o, e.Store.SaveRun(ctx, run)

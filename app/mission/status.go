@@ -96,7 +96,11 @@ func (e *Engine) statusText(m *store.Mission) string {
 	row("policy", quote.Text(m.PolicySource))
 	if m.Outcome != "" {
 		row("took", m.UpdatedAt.Sub(m.CreatedAt).Round(time.Second).String())
-		fmt.Fprintf(&b, "\n%s", Outcome(m.Outcome).next())
+		then := Outcome(m.Outcome).next()
+		if onHold(m) {
+			then = onHoldNext
+		}
+		fmt.Fprintf(&b, "\n%s", then)
 	} else {
 		row("for", e.Now().Sub(m.CreatedAt).Round(time.Second).String())
 		b.WriteString("\n`/sandpiper cancel` stops it.")

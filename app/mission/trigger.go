@@ -171,7 +171,7 @@ func (e *Engine) begin(ctx context.Context, gh *github.Client, t trigger) (strin
 		return "ignored: this trigger has started a mission before", err
 	}
 	if there.Step == stepWaiting {
-		return e.refuse(ctx, gh, t, "open:"+there.ID, fmt.Sprintf("Mission %s has pull request #%d waiting for a review. Merge or close it, or say `/sandpiper discard`, then start again.", there.ID, there.Pull))
+		return e.refuse(ctx, gh, t, "open:"+there.ID, "Mission "+there.ID+" "+whatWaits(there)+" Merge or close it, or say `/sandpiper discard`, then start again.")
 	}
 	// Two people, or one person and a retry of GitHub: one mission serves them both.
 	return "ignored: mission " + there.ID + " is at it", e.unlabel(ctx, gh, t)

@@ -26,6 +26,9 @@ func (e *Engine) verify(ctx context.Context, m *store.Mission) (next, error) {
 	if err != nil {
 		return next{}, err
 	}
+	if to, held := e.hold(m, o); held {
+		return to, nil
+	}
 	tree, list, err := e.checksOf(m, o.Commit)
 	if err != nil {
 		return next{}, err

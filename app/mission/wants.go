@@ -24,6 +24,9 @@ func (e *Engine) obey(ctx context.Context, m *store.Mission) (next, error) {
 	if strings.HasPrefix(m.Want, wantSelect) {
 		return e.reselect(ctx, m)
 	}
+	if strings.HasPrefix(m.Want, wantAllow) {
+		return e.letPass(ctx, m)
+	}
 	switch m.Want {
 	case wantCancel:
 		m.Outcome, m.Message = string(Cancelled), "cancelled by "+m.WantBy

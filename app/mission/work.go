@@ -105,7 +105,7 @@ func (e *Engine) inspect(ctx context.Context, m *store.Mission) (next, error) {
 		return next{}, err
 	}
 	if final := verdict(outcome, len(changes)); final != nil {
-		return next{}, e.blame(ctx, m, run, final)
+		return next{}, final
 	}
 	return next{step: stepVerify, found: describeChanges(changes)}, nil
 }
@@ -144,8 +144,11 @@ func (e *Engine) archive(ctx context.Context, m *store.Mission) (next, error) {
 		return next{}, err
 	}
 	found := fmt.Sprintf("for a review of %.7s by a person with write access other than %s", m.Head, m.Requester)
-	if m.Kind == store.KindChecks {
+	switch {
+	case m.Kind == store.KindChecks:
 		found = "for a new commit"
+	case onHold(m):
+		found = "for a person: " + m.Message
 	}
 	return next{step: stepWaiting, idle: true, found: found}, nil
 }

@@ -130,3 +130,82 @@ func (w *world) letGo() {
 	run := must1(filepath.Glob(filepath.Join(w.dir, "state/runs/*")))(w.t)[0]
 	must(w.t, os.WriteFile(filepath.Join(run, filepath.Base(run), "go"), nil, 0o644))
 }
+
+// gatesOf is the Check Run `sandpiper / gates` of a commit.
+func (w *world) gatesOf(sha string) (conclusion, title string, annotations int) {
+	w.t.Helper()
+	for _, r := range w.allRuns(sha) {
+		if r.GetName() == "sandpiper / gates" {
+			return r.GetConclusion(), r.GetOutput().GetTitle(), r.GetOutput().GetAnnotationsCount()
+		}
+	}
+	w.t.Fatal("no Check Run sandpiper / gates")
+	return "", "", 0
+}
+
+// TestCase09WorkflowFileIsHeldAndTheRestPromoted: what GitHub would refuse is found before the push, and nothing is lost.
+func TestCase09WorkflowFileIsHeldAndTheRestPromoted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, calc("mkdir -p .github/workflows\necho on: push >.github/workflows/ci.yml\n"+fixes))
+	w.start()
+	n := w.openIssue("Sum returns 0", "")
+	w.label("octavia", n)
+	w.ended(n, "blocked by rule")
+	w.waits(1)
+	if !w.said(n, "workflows: write") || len(w.pulls()) != 0 || len(w.comments(n)) != 1 {
+		t.Errorf("%d pull requests, comments %q", len(w.pulls()), w.comments(n))
+	}
+	w.say("octavia", n, "/sandpiper allow workflows")
+	w.until("what GitHub refuses cannot be allowed", func() bool { return w.said(n, "of these: `protected`.") })
+	w.say("octavia", n, "/sandpiper drop .github/workflows/**")
+	w.ended(n, "changed")
+	w.waits(2)
+	pr := w.pulls()[0]
+	if diff := cmp.Diff([]string{"sum.txt"}, w.filesOf(pr.GetNumber())); diff != "" || pr.GetDraft() {
+		t.Errorf("draft %v, files (-want +got)\n%s", pr.GetDraft(), diff)
+	}
+	if got, _, _ := w.gatesOf(pr.GetHead().GetSHA()); got != "success" {
+		t.Errorf("gates: %s", got)
+	}
+	w.nothingLeft()
+}
+
+// TestGatesWaitForAPerson has a secret keep a pull request from being opened and a manifest make it a draft, until a person
+// says that they may be.
+func TestGatesWaitForAPerson(t *testing.T) {
+	t.Parallel()
+	token := "gh" + "p_" + strings.Repeat("aB3d", 9)
+	half := len(token) / 2
+	w := newWorld(t, calc("printf 'a\\nKEY=%s%s\\n' "+token[:half]+" "+token[half:]+" >made.env\necho module x >go.mod\n"+fixes))
+	w.start()
+	n := w.openIssue("Sum returns 0", "")
+	w.label("octavia", n)
+	w.ended(n, "blocked by policy")
+	w.waits(1)
+	if len(w.pulls()) != 0 || !w.said(n, `made\.env`) || strings.Contains(strings.Join(w.comments(n), ""), token) {
+		t.Errorf("%d pull requests, comments %q", len(w.pulls()), w.comments(n))
+	}
+	w.say("rita", n, "/sandpiper allow all")
+	w.until("gates are named", func() bool { return w.said(n, "of these: `secrets`, `dependencies`") })
+	w.say("toby", n, "/sandpiper allow secrets")
+	w.until("not by everybody", func() bool { return w.said(n, "toby has read access") })
+	w.say("rita", n, "/sandpiper allow secrets")
+	w.ended(n, "changed")
+	w.waits(2)
+	pr := w.pulls()[0]
+	if !pr.GetDraft() || strings.Contains(pr.GetBody(), token) || !strings.Contains(pr.GetBody(), "allowed by `rita`") {
+		t.Errorf("draft %v:\n%s", pr.GetDraft(), pr.GetBody())
+	}
+	if got, title, annotations := w.gatesOf(pr.GetHead().GetSHA()); got != "failure" || !strings.Contains(title, "dependencies") || annotations != 2 {
+		t.Errorf("gates: %s, %q, %d annotations", got, title, annotations)
+	}
+	w.say("rita", n, "/sandpiper allow dependencies")
+	w.waits(3)
+	again := w.pulls()[0]
+	if again.GetDraft() || again.GetHead().GetSHA() != pr.GetHead().GetSHA() || len(w.pulls()) != 1 {
+		t.Errorf("draft %v, head %s, was %s", again.GetDraft(), again.GetHead().GetSHA(), pr.GetHead().GetSHA())
+	}
+	if got, _, _ := w.gatesOf(pr.GetHead().GetSHA()); got != "success" {
+		t.Errorf("gates: %s", got)
+	}
+}

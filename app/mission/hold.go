@@ -1,0 +1,248 @@
+package mission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/google/go-github/v60/github"
+
+	"github.com/sandpiper-bot/sandpiper/app/store"
+	"github.com/sandpiper-bot/sandpiper/checks"
+	"github.com/sandpiper-bot/sandpiper/promote"
+	"github.com/sandpiper-bot/sandpiper/promote/gates"
+	"github.com/sandpiper-bot/sandpiper/sandbox"
+	"github.com/sandpiper-bot/sandpiper/webhooks"
+)
+
+// contentMost bounds the contents that gates look at, all together. What is beyond is far too large to be reviewed, which a
+// gate says.
+const contentMost = 64 << 20
+
+// askGates holds what is offered to the gates of the policy.
+func (e *Engine) askGates(ctx context.Context, m *store.Mission, stored promote.Stored, o *offer) error {
+	p, err := policyOf(m)
+	if err != nil {
+		return err
+	}
+	var ids []string
+	room := int64(contentMost)
+	for _, c := range o.Changes {
+		if room -= c.Size; room < 0 || c.NewMode == "160000" {
+			continue
+		}
+		ids = append(ids, slices.DeleteFunc([]string{c.OldID, c.NewID}, func(id string) bool { return id == "" })...)
+	}
+	in := gates.Input{
+		Changes: o.Changes, Protected: p.Protects, Read: func(string) ([]byte, bool) { return nil, false },
+		Secrets: func(_, text string) []gates.Secret { return gates.FindSecrets(text) },
+	}
+	if in.Content, err = stored.Blobs(ctx, ids, gates.ContentMost); err != nil {
+		return err
+	}
+	tree, err := readTree(e.Git.Dir(storeKey(m.RepositoryID)), o.Commit)
+	if err != nil {
+		return err
+	}
+	in.Read = func(name string) ([]byte, bool) {
+		text, err := tree.Read(path.Clean(name))
+		return text, err == nil
+	}
+	if in.Findings, err = e.Store.Findings(ctx, m.Run); err != nil {
+		return err
+	}
+	for _, l := range o.Lost {
+		in.Lost = append(in.Lost, gates.Evidence{Path: l.Path, Text: fmt.Sprintf("line %d of the base is gone: %s", l.Line, l.Text)})
+	}
+	o.Gates = gates.Run(in, p.Gates)
+	for i := range o.Gates {
+		for j := range o.Gates[i].Found {
+			o.Gates[i].Found[j].Text = e.Redact(o.Gates[i].Found[j].Text)
+		}
+	}
+	return nil
+}
+
+// held are the gates that keep an offer from being what a level says: gates.Block from being a pull request, gates.Draft from
+// being ready.
+func (o offer) held(l gates.Level) (held []gates.Result) {
+	for _, g := range o.Gates {
+		if g.Holds(l) {
+			held = append(held, g)
+		}
+	}
+	return held
+}
+
+// because says which gate holds and what it found first.
+func because(g gates.Result) string {
+	e := g.Found[0]
+	text := "gate " + g.Gate + ": "
+	switch {
+	case e.Line > 0:
+		text += fmt.Sprintf("%q line %d ", e.Path, e.Line)
+	case e.Path != "":
+		text += fmt.Sprintf("%q ", e.Path)
+	}
+	text += e.Text
+	if n := len(g.Found) - 1 + g.More; n > 0 {
+		text += fmt.Sprintf(" (and %d more)", n)
+	}
+	return text
+}
+
+// hold ends the work on an offer that a gate blocks. The result is kept and the mission stays open: a person can leave out
+// what the gate found, or say that it may be.
+func (e *Engine) hold(m *store.Mission, o offer) (next, bool) {
+	blocked := o.held(gates.Block)
+	if len(blocked) == 0 {
+		return next{}, false
+	}
+	outcome := BlockedByPolicy
+	var reasons []string
+	for _, g := range blocked {
+		reasons = append(reasons, because(g))
+		if g.Gate == gates.Workflows {
+			outcome = BlockedByRule
+		}
+	}
+	m.Outcome, m.Message = string(outcome), strings.Join(reasons, "; ")
+	return next{step: stepArchive, found: m.Message}, true
+}
+
+// onHold says whether a mission waits for a person because of a gate.
+func onHold(m *store.Mission) bool {
+	return (m.Step == stepArchive || m.Step == stepWaiting) && (m.Outcome == string(BlockedByPolicy) || m.Outcome == string(BlockedByRule))
+}
+
+// whatWaits says what of a mission waits for people.
+func whatWaits(m *store.Mission) string {
+	if m.Pull > 0 {
+		return fmt.Sprintf("has pull request #%d waiting for a review.", m.Pull)
+	}
+	return "is held by a gate."
+}
+
+const onHoldNext = "Nothing of it is lost. `/sandpiper drop PATH…` leaves out what the gate found, `/sandpiper allow GATE` says that it may be, `/sandpiper discard` ends the mission."
+
+// wantAllow begins a wish to settle gates; their names follow.
+const wantAllow = "allow "
+
+// allow settles gates by the word of a person with write access.
+func (e *Engine) allow(ctx context.Context, _ *github.Client, m *store.Mission, c webhooks.Slash) (string, error) {
+	run, err := e.Store.Run(ctx, m.Run)
+	if m.Kind != store.KindIssue || m.Ended() || errors.Is(err, store.ErrNone) {
+		return "There is nothing to allow: no gate holds anything here.", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	o, err := offerOf(run)
+	if err != nil {
+		return "", err
+	}
+	var open []string
+	for _, g := range o.held(gates.Draft) {
+		if !slices.ContainsFunc(gates.All(), func(k gates.Gate) bool { return k.Fixed && k.Name == g.Gate }) {
+			open = append(open, g.Gate)
+		}
+	}
+	names := strings.Fields(strings.ToLower(c.Args))
+	known := func(name string) bool { return slices.Contains(open, name) }
+	switch {
+	case len(open) == 0:
+		return "There is nothing to allow: no gate holds anything here that people could let pass.", nil
+	case len(names) == 0, slices.ContainsFunc(names, func(n string) bool { return !known(n) }):
+		return "Name the gates that may be passed, of these: `" + strings.Join(open, "`, `") + "`.", nil
+	}
+	return "Noted: @" + c.Author.Login + " lets `" + strings.Join(names, "`, `") + "` pass for exactly this change.",
+		e.ask(ctx, m, wantAllow+strings.Join(names, " "), c.Author.Login)
+}
+
+// letPass notes who let gates pass, and goes on where they held.
+func (e *Engine) letPass(ctx context.Context, m *store.Mission) (next, error) {
+	run, err := e.Store.Run(ctx, m.Run)
+	if err != nil {
+		return next{}, err
+	}
+	o, err := offerOf(run)
+	if err != nil {
+		return next{}, err
+	}
+	names := strings.Fields(strings.TrimPrefix(m.Want, wantAllow))
+	for i := range o.Gates {
+		if slices.Contains(names, o.Gates[i].Gate) && o.Gates[i].Allowed == "" {
+			o.Gates[i].Allowed = m.WantBy
+		}
+	}
+	run.Offer = marshal(o)
+	if err := e.Store.SaveRun(ctx, run); err != nil {
+		return next{}, err
+	}
+	m.Outcome, m.Message = "", ""
+	if to, held := e.hold(m, o); held {
+		m.Step = to.step
+	} else if run.Checks == "" {
+		m.Step = stepVerify
+	} else {
+		m.Step = stepPromote
+	}
+	if err := e.Store.Save(ctx, m, e.Now()); err != nil {
+		return next{}, err
+	}
+	return next{step: m.Step}, e.Store.Wanted(ctx, m.ID)
+}
+
+// gatesResult is what the gates found, as a Check Run shows it.
+func (e *Engine) gatesResult(o offer, run *store.Run) checks.Result {
+	r := checks.Result{
+		Check:      checks.Check{Name: "gates", Run: "gates of the policy", Required: true},
+		Conclusion: checks.Success, Summary: "nothing that a person has to decide", Started: run.CreatedAt, Completed: e.Now(),
+	}
+	var reasons, log []string
+	for _, g := range o.Gates {
+		log = append(log, fmt.Sprintf("%s (%s): %s", g.Gate, g.Level, stateOf(g)))
+		for _, f := range g.Found {
+			log = append(log, fmt.Sprintf("  %s:%d: %s", f.Path, f.Line, f.Text))
+			if exists := slices.ContainsFunc(o.Changes, func(c sandbox.Change) bool { return c.Path == f.Path && c.Kind != sandbox.Deleted }); exists {
+				r.Annotations = append(r.Annotations, annotation(g, f))
+			}
+		}
+		if len(g.Found) > 0 && g.Allowed == "" {
+			reasons = append(reasons, because(g))
+			if r.Conclusion == checks.Success {
+				r.Conclusion = checks.Neutral
+			}
+			if g.Holds(gates.Draft) {
+				r.Conclusion = checks.Failure
+			}
+		}
+	}
+	if len(reasons) > 0 {
+		r.Summary = strings.Join(reasons, "; ")
+	}
+	r.LogTail = strings.Join(log, "\n")
+	return r
+}
+
+func stateOf(g gates.Result) string {
+	switch {
+	case len(g.Found) == 0:
+		return "found nothing"
+	case g.Allowed != "":
+		return fmt.Sprintf("%d found, allowed by %s", len(g.Found)+g.More, g.Allowed)
+	}
+	return fmt.Sprintf("%d found", len(g.Found)+g.More)
+}
+
+func annotation(g gates.Result, f gates.Evidence) *github.CheckRunAnnotation {
+	level := map[gates.Level]string{gates.Note: "notice", gates.Draft: "warning", gates.Block: "failure"}[g.Level]
+	line := max(f.Line, 1)
+	return &github.CheckRunAnnotation{
+		Path: github.String(f.Path), StartLine: &line, EndLine: &line, AnnotationLevel: &level,
+		Title: github.String("gate " + g.Gate), Message: github.String(f.Text),
+	}
+}
