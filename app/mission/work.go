@@ -105,7 +105,7 @@ func (e *Engine) inspect(ctx context.Context, m *store.Mission) (next, error) {
 		return next{}, err
 	}
 	if final := verdict(outcome, len(changes)); final != nil {
-		return next{}, final
+		return next{}, e.blame(ctx, m, run, final)
 	}
 	return next{step: stepVerify, found: describeChanges(changes)}, nil
 }
