@@ -27,7 +27,7 @@ func Profiles() []string {
 // Policy is what is in force for one repository at one commit.
 type Policy struct {
 	Agent    Agent    `json:"agent"`
-	Backend  string   `json:"backend,omitempty"` // worktree, agentfs, container, kubernetes; empty: the bot's default
+	Backend  string   `json:"backend,omitempty"` // overlay, worktree, agentfs, container, kubernetes; empty: the bot's default
 	Setup    []Step   `json:"setup,omitempty"`
 	Checks   []Check  `json:"checks"` // nil: found from what the repository is; empty: none, on purpose
 	Network  []string `json:"network,omitempty"`
@@ -83,7 +83,7 @@ type Check struct {
 type Budget struct {
 	Time   time.Duration `json:"time"`   // of one agent run; nanoseconds in JSON
 	Rounds int           `json:"rounds"` // runs of one mission
-	Money  Money         `json:"money"`  // as the agent's own command line reports it
+	Money  Money         `json:"money"`  // by list prices, as the broker counts it; agents report their own
 	Output Size          `json:"output"` // of one agent run
 }
 
