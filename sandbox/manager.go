@@ -334,6 +334,23 @@ func (m *Manager) choose(ctx context.Context, name string) (b Backend, why strin
 	return nil, "", &ErrUnavailable{Backend: Auto, Reason: strings.Join(reasons, "; ")}
 }
 
+// Keeper is implemented by backends that keep something beyond single runs. Upkeep is called now and then, also by several
+// processes at once, and says what it removed.
+type Keeper interface {
+	Upkeep(ctx context.Context, exists func(ID) bool) (removed []string, err error)
+}
+
+// Upkeep lets the backends look after what they keep.
+func (m *Manager) Upkeep(ctx context.Context) (removed []string, err error) {
+	for _, b := range m.cfg.Backends {
+		if k, ok := b.(Keeper); ok {
+			gone, kerr := k.Upkeep(ctx, m.Exists)
+			removed, err = append(removed, gone...), errors.Join(err, kerr)
+		}
+	}
+	return removed, err
+}
+
 // Differ is implemented by backends that can say without reading files whether anything may differ from the base.
 type Differ interface {
 	Differs(ctx context.Context, w Workspace) (bool, error)

@@ -16,7 +16,7 @@ func (r *reader) policy(n ast.Node, p *Policy) {
 	r.mapping(n, "",
 		field{name: "agent", read: func(n ast.Node, k string) { p.Agent = r.agent(n, k) }},
 		field{name: "backend", read: func(n ast.Node, k string) {
-			p.Backend, _ = r.oneOf(n, k, "worktree", "agentfs", "container", "kubernetes")
+			p.Backend, _ = r.oneOf(n, k, "overlay", "worktree", "agentfs", "container", "kubernetes")
 		}},
 		field{name: "setup", read: func(n ast.Node, k string) { p.Setup = r.setup(n, k) }},
 		field{name: "checks", read: func(n ast.Node, k string) { p.Checks = r.checks(n, k) }},

@@ -23,6 +23,7 @@ import (
 
 	"github.com/sandpiper-bot/sandpiper/sandbox"
 	"github.com/sandpiper-bot/sandpiper/sandbox/bases"
+	"github.com/sandpiper-bot/sandpiper/sandbox/broker"
 	"github.com/sandpiper-bot/sandpiper/sandbox/collect"
 	"github.com/sandpiper-bot/sandpiper/sandbox/egress"
 	"github.com/sandpiper-bot/sandpiper/sandbox/fastimport"
@@ -38,9 +39,10 @@ type Options struct {
 	Stores   *gitstore.Stores
 	Budget   int64 // bytes of all bases; see bases.Options
 	Caps     collect.Caps
-	System   []string // further host paths that commands see, read-only, such as toolchains outside /usr
-	UID      int      // user and group that commands run as when this process is root; 0: jail.DefaultUID
-	Egress   egress.Options
+	System   []string       // further host paths that commands see, read-only, such as toolchains outside /usr
+	UID      int            // user and group that commands run as when this process is root; 0: jail.DefaultUID
+	Egress   egress.Options // how commands that have a network reach it
+	Broker   *broker.Broker // that commands with a grant ask; nil: they are refused
 	Now      func() time.Time
 }
 
@@ -56,6 +58,7 @@ var (
 	_ sandbox.Differ    = (*Backend)(nil)
 	_ sandbox.Quieter   = (*Backend)(nil)
 	_ sandbox.Available = (*Backend)(nil)
+	_ sandbox.Keeper    = (*Backend)(nil)
 )
 
 // New makes the backend.
@@ -74,8 +77,11 @@ func New(o Options) *Backend {
 	return b
 }
 
-// Bases are the checkouts below the runs.
-func (b *Backend) Bases() *bases.Bases { return b.bases }
+// Upkeep removes bases that nobody needs, as far as there are too many, and makes the others outlast a power cut.
+func (b *Backend) Upkeep(_ context.Context, exists func(sandbox.ID) bool) (removed []string, err error) {
+	removed, err = b.bases.Trim(func(lease string) bool { return exists(sandbox.ID(lease)) })
+	return removed, errors.Join(err, b.bases.Sync())
+}
 
 // Name is the name in records and settings.
 func (b *Backend) Name() string { return "overlay" }
@@ -135,7 +141,8 @@ func (b *Backend) Launch(ctx context.Context, w sandbox.Workspace, c sandbox.Com
 	}
 	in := func(name string) string { return filepath.Join(w.Dir, name) }
 	return local.Launch(ctx, w, local.Place{
-		Backend: b.Name(), Home: in(home), Used: &jail.Usage{}, System: b.o.System, UID: b.o.UID, Egress: b.o.Egress, Now: b.o.Now,
+		Backend: b.Name(), Home: in(home), Used: &jail.Usage{}, System: b.o.System, UID: b.o.UID, Egress: b.o.Egress, Broker: b.o.Broker,
+		Now: b.o.Now,
 		Mounts: []jail.Mount{
 			{Host: in(upper), Inside: jail.WorkspaceDir, Writable: true, Overlay: &jail.Overlay{Lower: base.Trees(), Work: in(work)}},
 			{Host: in(gitUpper), Inside: local.GitDir, Writable: true, Overlay: &jail.Overlay{Lower: []string{base.GitDir()}, Work: in(gitWork)}},

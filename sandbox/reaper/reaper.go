@@ -51,7 +51,7 @@ func Reap(ctx context.Context, o Options) (Report, error) {
 		o.Live = func(sandbox.ID) bool { return false }
 	}
 	r := &round{Options: o, now: o.Now(), report: Report{Skipped: map[string]string{}}}
-	for _, step := range []func(context.Context) error{r.runs, r.unborn, r.archives, r.stores} {
+	for _, step := range []func(context.Context) error{r.runs, r.unborn, r.archives, r.stores, r.upkeep} {
 		if err := step(ctx); err != nil {
 			r.errs = append(r.errs, err)
 		}
@@ -166,6 +166,16 @@ func (r *round) stores(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// upkeep lets the backends remove what no run needs.
+func (r *round) upkeep(ctx context.Context) error {
+	if r.DryRun {
+		return nil
+	}
+	removed, err := r.Manager.Upkeep(ctx)
+	r.report.Removed = append(r.report.Removed, removed...)
+	return err
 }
 
 func (r *round) store(ctx context.Context, key string) error {
