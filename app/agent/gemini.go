@@ -83,7 +83,11 @@ func (g *gemini) result(e geminiEvent) []Event {
 }
 
 // Outcome knows gemini's status for a way of authentication that is not set up: 41, before any event.
+// It ends with the status of a failed API otherwise, of which a process can show the last eight bits: 400 is 144, as if by a signal.
 func (g *gemini) Outcome(exit sandbox.Exit) Outcome {
+	if g.done && exit.Reason == sandbox.Signaled {
+		exit.Reason = sandbox.Exited
+	}
 	o := g.state.Outcome(exit)
 	if exit.Reason == sandbox.Exited && exit.Code == 41 {
 		o.Class = NoAuth

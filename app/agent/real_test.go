@@ -31,23 +31,12 @@ const canary = "sk-canary-77d1c0a94be2f6358e10"
 // TestRealAgents runs the agents themselves, each in the jail, with a scripted model behind the broker: it changes a file, fetches
 // the repository's history, and ends well, and the key is nowhere to be found.
 func TestRealAgents(t *testing.T) {
-	if _, err := exec.LookPath("bwrap"); err != nil {
-		t.Skip("bubblewrap (bwrap) is not installed: nothing can be run in a sandbox")
-	}
 	for _, name := range policy.Profiles() {
 		t.Run(name, func(t *testing.T) { testRealAgent(t, name) })
 	}
 }
 
 func testRealAgent(t *testing.T, name string) {
-	prefix, ok, how := agents.Installed(name)
-	if !ok {
-		t.Skip(how)
-	}
-	var system []string
-	if prefix != "" {
-		system = []string{prefix}
-	}
 	api := model.New(model.Options{
 		Key: canary,
 		Shell: []string{
@@ -64,27 +53,7 @@ func testRealAgent(t *testing.T, name string) {
 	defer upstream.Close()
 
 	state := t.TempDir()
-	m, source := openManager(t, state, upstream.URL, system)
-	id, err := m.Create(t.Context(), "m-test", source, sandbox.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := agent.Lookup(policy.Agent{Profile: name})
-	if err != nil {
-		t.Fatal(err)
-	}
-	task := filepath.Join(state, "runs", string(id), "task")
-	if _, err := agent.Hydrate(task, agent.Task{Repository: "o/r", Issue: agent.Issue{Number: 1, Title: "Mend the sum"}}, noTree{}, policy.Default()); err != nil {
-		t.Fatal(err)
-	}
-	c, err := p.Command(agent.Launch{
-		Dir: task, Timeout: 4 * time.Minute, Models: map[string]string{p.Model: broker.Endpoint(p.Model)},
-		Grant: &sandbox.Grant{Git: true, Money: 5_000_000},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-
+	m, id, p, c := prepare(t, state, name, upstream.URL, &sandbox.Grant{Git: true, Money: 5_000_000})
 	var log bytes.Buffer
 	exit, err := m.Run(t.Context(), id, c, sandbox.Stdio{Out: &log, Err: &log})
 	if err != nil {
@@ -138,6 +107,70 @@ func testRealAgent(t *testing.T, name string) {
 	for _, f := range rec.Findings {
 		t.Logf("finding: %s: %s", f.Kind, f.Evidence)
 	}
+}
+
+// TestRealAgentsEndAtTheBudget: an agent whose budget is used up is told so in the words of its API, says so, and ends; it does not try
+// again until its time is over.
+func TestRealAgentsEndAtTheBudget(t *testing.T) {
+	for _, name := range policy.Profiles() {
+		t.Run(name, func(t *testing.T) {
+			api := model.New(model.Options{Key: canary, Shell: []string{"true", "true", "true", "true"}})
+			upstream := httptest.NewServer(api)
+			defer upstream.Close()
+			m, id, p, c := prepare(t, t.TempDir(), name, upstream.URL, &sandbox.Grant{Requests: 2})
+			c.Timeout = 90 * time.Second
+			var log bytes.Buffer
+			exit, err := m.Run(t.Context(), id, c, sandbox.Stdio{Out: &log, Err: &log})
+			if err != nil {
+				t.Fatal(err)
+			}
+			parser := p.Parser()
+			stream := agent.NewStream(parser, nil)
+			stream.Write(log.Bytes())
+			stream.Flush()
+			if o := parser.Outcome(exit); o.Class == agent.Finished || o.Reason != sandbox.Exited || !strings.Contains(o.Summary, "the budget is used up") {
+				t.Errorf("outcome %+v after %+v\n%.6000s", o, exit, log.String())
+			}
+			t.Logf("ended after %s with %d", exit.Ended.Sub(exit.Started), exit.Code)
+		})
+	}
+}
+
+// prepare makes a sandbox and the command of an agent for it; it skips where the agent is not installed.
+func prepare(t *testing.T, state, name, upstream string, grant *sandbox.Grant) (*sandbox.Manager, sandbox.ID, agent.Profile, sandbox.Command) {
+	t.Helper()
+	if _, err := exec.LookPath("bwrap"); err != nil {
+		t.Skip("bubblewrap (bwrap) is not installed: nothing can be run in a sandbox")
+	}
+	prefix, ok, how := agents.Installed(name)
+	if !ok {
+		t.Skip(how)
+	}
+	var system []string
+	if prefix != "" {
+		system = []string{prefix}
+	}
+	m, source := openManager(t, state, upstream, system)
+	id, err := m.Create(t.Context(), "m-test", source, sandbox.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := agent.Lookup(policy.Agent{Profile: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	task := filepath.Join(state, "runs", string(id), "task")
+	if _, err := agent.Hydrate(task, agent.Task{Repository: "o/r", Issue: agent.Issue{Number: 1, Title: "Mend the sum"}}, noTree{}, policy.Default()); err != nil {
+		t.Fatal(err)
+	}
+	c, err := p.Command(agent.Launch{
+		Dir: task, Timeout: 4 * time.Minute, Models: map[string]string{p.Model: broker.Endpoint(p.Model)},
+		Grant: grant,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m, id, p, c
 }
 
 // openManager makes a state directory with a repository of two commits in its store, the first of them the base.
