@@ -56,6 +56,7 @@ type App struct {
 	listener  net.Listener
 	host      string                         // of the state directory
 	ready     atomic.Pointer[mission.Engine] // nil until GitHub has told who we are
+	operators *operators
 }
 
 // New opens everything that the bot needs and listens, but does no work before Run. Two bots on one state directory would
@@ -91,8 +92,12 @@ func New(ctx context.Context, c *config.Config, o Options) (_ *App, err error) {
 	if a.stores, a.sandboxes, err = OpenSandboxes(c, o.Supervisor, o.Log); err != nil {
 		return nil, err
 	}
+	if a.operators, err = a.newOperators(ctx); err != nil {
+		return nil, err
+	}
 	if a.github, err = installation.New(installation.Config{
 		AppID: c.AppID, Key: c.PrivateKey, APIURL: c.GitHubAPIURL, WritePace: c.WritePace, Redactor: a.redactor, Log: o.Log, Clock: o.Now,
+		Watch: a.operators.metrics,
 	}); err != nil {
 		return nil, err
 	}
@@ -138,8 +143,15 @@ func (a *App) Addr() string { return a.listener.Addr().String() }
 // Close lets go of what New opened. After Run it is safe to call.
 func (a *App) Close() error {
 	var errs []error
-	if a.listener != nil {
-		if err := a.listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+	listeners := []net.Listener{a.listener}
+	if a.operators != nil {
+		listeners = append(listeners, a.operators.listener)
+	}
+	for _, l := range listeners {
+		if l == nil {
+			continue
+		}
+		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 			errs = append(errs, err)
 		}
 	}
@@ -169,9 +181,9 @@ func (a *App) Run(ctx context.Context) error {
 		ErrorLog: slog.NewLogLogger(a.Log.Handler(), slog.LevelDebug),
 	}
 	var work sync.WaitGroup
-	work.Add(2)
-	go func() { defer work.Done(); a.work(ctx) }()
-	go func() { defer work.Done(); a.housekeeping(ctx) }()
+	work.Go(func() { a.work(ctx) })
+	work.Go(func() { a.housekeeping(ctx) })
+	work.Go(func() { a.serveOperators(ctx) })
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(a.listener) }()
 	a.Log.Info("listening", "address", a.Addr(), "state", a.Config.StateDir)
@@ -232,7 +244,7 @@ func (a *App) engine(ctx context.Context, slug string) (*mission.Engine, error) 
 		},
 		Store: a.Store, GitHub: a.github, Sandboxes: a.sandboxes, Git: a.stores,
 		Reporter: checks.NewReporter(checks.ReporterOptions{Log: a.Log, Redact: a.redactor.String, AppID: c.AppID, Now: a.options.Now}),
-		Redact:   a.redactor.String, Log: a.Log, Now: a.options.Now,
+		Redact:   a.redactor.String, Log: a.Log, Now: a.options.Now, Watch: watcher{a.operators.metrics, a.operators.traces},
 	})
 	ticks, err := queue.Open(ctx, queue.Options{
 		Database: a.Store.Pool(), Postgres: a.Store.Postgres(), Host: a.host, Workers: mostTicks, Log: a.Log, Now: a.options.Now,
@@ -241,6 +253,7 @@ func (a *App) engine(ctx context.Context, slug string) (*mission.Engine, error) 
 		return nil, err
 	}
 	engine.Queue = ticks
+	a.showQueue(ctx, ticks)
 	a.Store.Enqueue(func(ctx context.Context, tx *sql.Tx, t store.Tick) error {
 		return ticks.Add(ctx, tx, t.Mission, t.Host, t.At)
 	})
@@ -278,7 +291,7 @@ func (a *App) housekeeping(ctx context.Context) {
 		report, err := reaper.Reap(ctx, reaper.Options{Manager: a.sandboxes, MaxAge: a.Config.Retention, Now: a.options.Now, Live: a.live})
 		if err != nil && ctx.Err() == nil {
 			a.Log.Error("reaper", "error", err)
-		} else if len(report.Discarded)+len(report.Removed) > 0 {
+		} else if a.operators.metrics.Reaped(len(report.Discarded) + len(report.Removed)); len(report.Discarded)+len(report.Removed) > 0 {
 			a.Log.Info("reaper", "discarded", report.Discarded, "removed", report.Removed)
 		}
 		if swept, err := jail.Sweep(ctx); err != nil && ctx.Err() == nil {
@@ -308,6 +321,7 @@ func (a *App) live(id sandbox.ID) bool {
 func (a *App) routes() (http.Handler, error) {
 	hook, err := webhooks.Handler(webhooks.Options{
 		Secrets: a.Config.WebhookSecrets, Log: a.Store, Clock: a.options.Now, Logger: a.Log, Self: webhooks.Self{AppID: a.Config.AppID},
+		Observe: a.operators.metrics.Received,
 		Wake: func() {
 			if e := a.ready.Load(); e != nil {
 				e.Wake()

@@ -39,7 +39,7 @@ type Log interface {
 	Put(ctx context.Context, d Delivery) (fresh bool, err error)
 }
 
-// Options of Handler. All but Wake and Self are required.
+// Options of Handler. All but Wake, Self and Observe are required.
 type Options struct {
 	Secrets []redact.Secret  // each is tried; none may be empty
 	Log     Log              //
@@ -47,6 +47,9 @@ type Options struct {
 	Wake    func()           // called after a fresh delivery was stored; must return at once
 	Logger  *slog.Logger     //
 	Self    Self             // who we are, to ignore our own comments
+	// Observe is told of each answer: the event, and accepted, duplicate, ignored or refused; nil: nobody. The event of one
+	// that was refused is whatever somebody sent.
+	Observe func(event, outcome string)
 }
 
 type handler struct {
@@ -74,6 +77,9 @@ func Handler(o Options) (http.Handler, error) {
 	if o.Wake == nil {
 		o.Wake = func() {}
 	}
+	if o.Observe == nil {
+		o.Observe = func(string, string) {}
+	}
 	return &handler{Options: o, verifier: v}, nil
 }
 
@@ -91,6 +97,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	status, refused := h.take(w, r, &d)
 	if refused != nil {
+		h.Observe(d.Event, "refused")
 		h.Logger.Warn("webhook refused", "class", refused.class, "status", refused.status, "event", d.Event, "delivery", d.ID)
 		if refused.status == http.StatusMethodNotAllowed {
 			w.Header().Set("Allow", http.MethodPost)
@@ -98,6 +105,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		reply(w, refused.status, map[string]string{"status": "refused", "reason": refused.class})
 		return
 	}
+	h.Observe(d.Event, status)
 	reply(w, http.StatusAccepted, map[string]string{"status": status, "delivery": d.ID})
 	if status == "accepted" {
 		h.Wake()

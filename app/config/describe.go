@@ -44,6 +44,9 @@ func (c *Config) Describe() []Setting {
 	return all
 }
 
+// Given says whether a setting was given, and is not at its default.
+func (c *Config) Given(name string) bool { return c.origin[name] != "" }
+
 // Warnings are things that work and are probably not what was meant.
 func (c *Config) Warnings() []Problem {
 	var found problems

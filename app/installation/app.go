@@ -30,6 +30,15 @@ type Config struct {
 	Redactor  *redact.Redactor
 	Log       *slog.Logger
 	Clock     func() time.Time // when tokens expire; nil: time.Now
+	Watch     Watcher          // nil: nobody
+}
+
+// Watcher is told of each answer of GitHub, for metrics. Its methods are called from many goroutines.
+type Watcher interface {
+	// Answered gives the class (2xx, 3xx, 304, 4xx, 5xx, limited, unreachable) and what GitHub says is left of the quota;
+	// below 0 where it does not say. Installation 0 is the App itself.
+	Answered(installation int64, class string, remaining int)
+	Minted(ok bool)
 }
 
 // Repo names one repository as an installation reaches it. ID counts; Owner and Name are what it was called last.
@@ -47,6 +56,7 @@ type App struct {
 	pace     time.Duration
 	etags    *etags
 	tokens   *tokens
+	watch    Watcher
 	log      *slog.Logger
 
 	mu    sync.Mutex
@@ -82,6 +92,9 @@ func New(c Config) (*App, error) {
 	if c.Clock == nil {
 		c.Clock = time.Now
 	}
+	if c.Watch == nil {
+		c.Watch = unwatched{}
+	}
 	c.Redactor.Add(c.Key)
 	a := &App{
 		base:     base,
@@ -89,6 +102,7 @@ func New(c Config) (*App, error) {
 		jwt:      jwt,
 		pace:     c.WritePace,
 		etags:    newETags(),
+		watch:    c.Watch,
 		log:      c.Log,
 		lanes:    make(map[int64]*lane),
 	}

@@ -123,6 +123,7 @@ func (t *tokens) run(m *mint, key tokenKey, repo Repo) {
 	ctx, cancel := context.WithTimeout(t.ctx, mintTimeout)
 	defer cancel()
 	m.token, m.err = t.mintOne(ctx, repo, key.purpose)
+	t.app.watch.Minted(m.err == nil)
 
 	t.mu.Lock()
 	defer t.mu.Unlock()

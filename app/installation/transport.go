@@ -46,6 +46,7 @@ func (a *App) client(c chain) *github.Client {
 	}
 	rt = &hostLock{next: rt, base: a.base}
 	rt = &logged{next: rt, log: a.log, installation: c.installation}
+	rt = &watched{next: rt, watch: a.watch, installation: c.installation}
 	if c.etags != nil {
 		rt = &conditional{next: rt, etags: c.etags, installation: c.installation}
 	}

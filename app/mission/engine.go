@@ -58,6 +58,7 @@ type Config struct {
 	Git       *gitstore.Stores
 	Reporter  *checks.Reporter
 	Redact    func(string) string // everything that is posted goes through it
+	Watch     Watcher             // nil: nobody
 	Log       *slog.Logger
 	Now       func() time.Time
 }
@@ -78,6 +79,9 @@ type Engine struct {
 
 // New makes an engine. Nothing runs before Run.
 func New(c Config) *Engine {
+	if c.Watch == nil {
+		c.Watch = unwatched{}
+	}
 	return &Engine{Config: c, wake: make(chan struct{}, 1), ticking: map[string]context.CancelCauseFunc{}, lanes: map[string]*lane{}}
 }
 

@@ -23,6 +23,8 @@ func (e *Engine) deliver(ctx context.Context, d store.Delivery) {
 		return // shutting down: it is still due
 	}
 	now := e.Now()
+	done := Handled{ID: d.ID, Event: d.Event, Outcome: outcome, Age: now.Sub(d.ReceivedAt)}
+	defer func() { e.Watch.DeliveryDone(done) }()
 	switch {
 	case err == nil:
 		log.Info("delivery handled", "outcome", outcome)
@@ -30,9 +32,11 @@ func (e *Engine) deliver(ctx context.Context, d store.Delivery) {
 	case d.Attempts+1 < mostDeliveryTries && worthRetry(err):
 		until := now.Add(retryAfter(err, d.Attempts))
 		log.Warn("delivery will be tried again", "error", err, "at", until)
+		done.Outcome = "later"
 		err = e.Store.Postpone(ctx, d.ID, until)
 	default:
 		log.Error("delivery given up", "error", err)
+		done.Outcome = "failed"
 		err = e.Store.Handled(ctx, d.ID, "failed: "+err.Error(), now)
 	}
 	if err != nil {

@@ -84,7 +84,7 @@ func (e *Engine) missed(ctx context.Context, gh *github.Client, repo installatio
 	if err != nil {
 		return false, fmt.Errorf("label on %s/%s#%d: %w", repo.Owner, repo.Name, issue.Number, err)
 	}
-	e.Log.Info("label found that no delivery told of", "issue", fmt.Sprintf("%s/%s#%d", repo.Owner, repo.Name, issue.Number), "by", t.by.Login, "at", at, "outcome", said)
+	e.Log.Info("label without a mission found", "issue", fmt.Sprintf("%s/%s#%d", repo.Owner, repo.Name, issue.Number), "by", t.by.Login, "at", at, "outcome", said)
 	return strings.HasPrefix(said, "mission "), nil
 }
 

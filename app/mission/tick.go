@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/sandpiper-bot/sandpiper/app/installation"
 	"github.com/sandpiper-bot/sandpiper/app/store"
 )
 
@@ -45,6 +46,7 @@ func (e *Engine) Work(ctx context.Context, id string) (again time.Time, err erro
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer e.attend(ctx, m, worker, cancel)()
+	e.Watch.Ticked()
 	release := e.GitHub.Hold(repoOf(m))
 	defer release(context.WithoutCancel(ctx))
 	return e.tick(ctx, id)
@@ -133,8 +135,14 @@ func (e *Engine) once(ctx context.Context, m *store.Mission) error {
 	to, err := e.work(ctx, m)
 	// What the step did has to be saved even if the program is asked to stop now.
 	ctx = context.WithoutCancel(ctx)
+	done := StepDone{Step: name, Result: ResultDone, Err: err, Began: began}
+	defer func() {
+		done.Mission, done.Ended = *m, e.Now()
+		e.Watch.StepDone(done)
+	}()
 	if err != nil {
-		return e.failed(ctx, log.With("step", name), m, err)
+		done.Result, err = e.failed(ctx, log.With("step", name), m, err)
+		return err
 	}
 	m.Failures = 0
 	m.Step = to.step
@@ -149,7 +157,12 @@ func (e *Engine) once(ctx context.Context, m *store.Mission) error {
 	if err := e.Store.Save(ctx, m, e.Now()); err != nil {
 		return err
 	}
-	if name != to.step {
+	if name == to.step {
+		done.Result = ResultWaiting
+	} else {
+		if name == stepQueue && to.step == stepCreate {
+			done.Waited = e.Now().Sub(m.ReadyAt)
+		}
 		log.Info("step done", "step", name, "next", to.step, "found", to.found, "took", e.Now().Sub(began), "outcome", m.Outcome, "pull", m.Pull, "head", m.Head)
 	}
 	return nil
@@ -177,16 +190,18 @@ func (e *Engine) work(ctx context.Context, m *store.Mission) (_ next, err error)
 }
 
 // failed decides what becomes of a mission whose step ended in an error.
-func (e *Engine) failed(ctx context.Context, log *slog.Logger, m *store.Mission, err error) error {
+func (e *Engine) failed(ctx context.Context, log *slog.Logger, m *store.Mission, err error) (Result, error) {
 	if errors.Is(err, context.Canceled) || errors.Is(err, errInterrupted) || errors.Is(err, errParked) {
-		return nil // shutting down, or a person's wish: the step is found again as it is
+		return ResultWaiting, nil // shutting down, or a person's wish: the step is found again as it is
 	}
 	retry, final := judge(err, m.Failures)
-	m.Failures++
+	if limited := (*installation.ErrLimited)(nil); !errors.As(err, &limited) { // to be told to wait is no failure
+		m.Failures++
+	}
 	if final == nil {
 		log.Warn("step failed, will be tried again", "error", err, "in", retry, "failures", m.Failures)
 		m.DueAt = e.Now().Add(retry)
-		return e.Store.Save(ctx, m, e.Now())
+		return ResultRetry, e.Store.Save(ctx, m, e.Now())
 	}
 	log.Warn("step ended the work", "outcome", final.outcome, "message", final.message, "error", err)
 	if m.Step == stepClose { // the end of the end: nothing is left to try
@@ -194,9 +209,9 @@ func (e *Engine) failed(ctx context.Context, log *slog.Logger, m *store.Mission,
 		if m.Outcome == "" {
 			m.Outcome, m.Message = string(final.outcome), final.message
 		}
-		return e.Store.Save(ctx, m, e.Now())
+		return ResultEnded, e.Store.Save(ctx, m, e.Now())
 	}
 	m.Outcome, m.Message = string(final.outcome), e.Redact(final.message)
 	m.Step, m.Failures, m.DueAt = stepClose, 0, e.Now()
-	return e.Store.Save(ctx, m, e.Now())
+	return ResultEnded, e.Store.Save(ctx, m, e.Now())
 }

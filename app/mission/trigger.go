@@ -2,7 +2,6 @@ package mission
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -181,7 +180,7 @@ func (e *Engine) begin(ctx context.Context, gh *github.Client, t trigger) (strin
 func (e *Engine) insert(ctx context.Context, m *store.Mission) error {
 	m.CreatedAt, m.UpdatedAt, m.DueAt = e.Now(), e.Now(), e.Now()
 	for {
-		m.ID = "m-" + newID()
+		m.ID = store.NewID()
 		m.Run = runID(m)
 		if err := e.Store.Begin(ctx, m); !errors.Is(err, store.ErrID) {
 			return err
@@ -189,13 +188,7 @@ func (e *Engine) insert(ctx context.Context, m *store.Mission) error {
 	}
 }
 
-// newID is five letters of a base of 32: short enough to be said aloud.
-func newID() string { return strings.ToLower(rand.Text()[:5]) }
-
-// runID names the run of a mission's present attempt, and with it everything that the run owns.
-func runID(m *store.Mission) string {
-	return fmt.Sprintf("r-%s-%d", strings.TrimPrefix(m.ID, "m-"), m.Attempt)
-}
+func runID(m *store.Mission) string { return store.RunID(m.ID, m.Attempt) }
 
 // refuse says once, where the person looks, why nothing is done. The label goes, so that it can be put on again.
 func (e *Engine) refuse(ctx context.Context, gh *github.Client, t trigger, class, sentence string) (string, error) {

@@ -55,7 +55,7 @@ func newRoot() *cobra.Command {
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
 		newDemoCommand(), newTryCommand(), newServeCommand(), newPolicyCommand(), newReplayCommand(), newVersionCommand(), newDoubleCommand(), newSuperviseCommand(), newDoctorCommand(),
-		newSandboxCommand(), newReapCommand(),
+		newSandboxCommand(), newReapCommand(), newMissionsCommand(),
 	)
 	return root
 }
