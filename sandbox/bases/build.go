@@ -126,10 +126,7 @@ func (b *Bases) settle(ctx context.Context, dir string, base *Base) error {
 		return err
 	}
 	defer tree.Close()
-	s := settler{tree: int(tree.Fd()), owner: -1, now: time.Now().Unix(), dirs: map[string]bool{"": true}}
-	if b.user() != os.Geteuid() {
-		s.owner = b.user()
-	}
+	s := b.newSettler(int(tree.Fd()))
 	for i, e := range index.Entries {
 		if i%1000 == 0 && ctx.Err() != nil {
 			return ctx.Err()
@@ -145,9 +142,7 @@ func (b *Bases) settle(ctx context.Context, dir string, base *Base) error {
 			return err
 		}
 		base.Bytes += st.Blocks * 512
-		if name := e.Name(); bytes.Equal(name, ignoreName) || bytes.Equal(name, attributesName) {
-			base.Rules = append(base.Rules, e.Path())
-		}
+		base.note(e)
 	}
 	base.Files = len(index.Entries)
 	if !s.changed {
@@ -169,7 +164,22 @@ type settler struct {
 	changed bool            // the index has to be written
 }
 
-// file settles one file.
+func (b *Bases) newSettler(tree int) *settler {
+	s := &settler{tree: tree, owner: -1, now: time.Now().Unix(), dirs: map[string]bool{"": true}}
+	if b.user() != os.Geteuid() {
+		s.owner = b.user()
+	}
+	return s
+}
+
+// note keeps the name of a file that has rules for others.
+func (base *Base) note(e gitindex.Entry) {
+	if name := e.Name(); bytes.Equal(name, ignoreName) || bytes.Equal(name, attributesName) {
+		base.Rules = append(base.Rules, e.Path())
+	}
+}
+
+// file settles one file, if it needs it.
 func (s *settler) file(e gitindex.Entry) (st unix.Stat_t, err error) {
 	path := e.Path()
 	if err := unix.Fstatat(s.tree, path, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
@@ -178,16 +188,19 @@ func (s *settler) file(e gitindex.Entry) (st unix.Stat_t, err error) {
 	if !e.Same(&st) {
 		return st, fmt.Errorf("the checkout has another %q than git says", path)
 	}
-	young := e.Mtime() >= s.now-1
-	if !young && s.owner < 0 {
+	if e.Mtime() < s.now-1 && s.owner < 0 {
 		return st, nil
 	}
+	return s.renew(e)
+}
+
+// renew gives a file a time in the past and its owner, and makes the index know it so.
+func (s *settler) renew(e gitindex.Entry) (st unix.Stat_t, err error) {
+	path := e.Path()
 	s.changed = true
-	if young {
-		at := unix.Timespec{Sec: s.now - 10}
-		if err := unix.UtimesNanoAt(s.tree, path, []unix.Timespec{at, at}, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-			return st, fmt.Errorf("time of %q: %w", path, err)
-		}
+	at := unix.Timespec{Sec: s.now - 10}
+	if err := unix.UtimesNanoAt(s.tree, path, []unix.Timespec{at, at}, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return st, fmt.Errorf("time of %q: %w", path, err)
 	}
 	if s.owner >= 0 {
 		if err := unix.Fchownat(s.tree, path, s.owner, s.owner, unix.AT_SYMLINK_NOFOLLOW); err != nil {

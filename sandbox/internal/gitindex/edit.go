@@ -39,6 +39,17 @@ func (x *Index) Edit(gone []string, put []Entry) error {
 	return err
 }
 
+// Only gives an index with some of the entries, which knows no trees.
+func (x *Index) Only(keep func(Entry) bool) *Index {
+	some := &Index{idSize: x.idSize}
+	for _, e := range x.Entries {
+		if keep(e) {
+			some.Entries = append(some.Entries, e)
+		}
+	}
+	return some
+}
+
 // forget marks the trees above some paths as unknown. The extension has, for each tree and before those in it: its name, a zero,
 // the number of its files (-1: not known), a space, the number of trees in it, a line feed, and its id if it is known.
 func forget(ext []byte, paths []string, idSize int) ([]byte, error) {
