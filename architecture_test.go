@@ -106,6 +106,10 @@ var house = []edge{
 	{"promote/gates", "sandbox", "changes and findings"},
 	{"webhooks", "sandbox/redact", "webhook secrets are secrets"},
 
+	{"sandbox", "sandbox/agentgit", "commits made in a sandbox are brought in as data"},
+	{"sandbox", "sandbox/internal/gitname", "names in what Discard has recorded"},
+	{"sandbox/agentgit", "sandbox/git", "git checks what it brings in"},
+	{"sandbox/collect", "sandbox/internal/gitname", "names that git does not take"},
 	{"sandbox", "sandbox/fastimport", "a selection of changes becomes a commit"},
 	{"sandbox", "sandbox/git", "lists changes between commits"},
 	{"sandbox", "sandbox/gitstore", "keep refs"},

@@ -93,7 +93,7 @@ func (m *Manager) record(ctx context.Context, r *run) (Discard, error) {
 	if err != nil {
 		return d, err
 	}
-	for _, name := range []string{"base", "discarded", "manifest", "merged", "promoted", "result"} {
+	for _, name := range []string{"agent/head", "base", "discarded", "manifest", "merged", "promoted", "result"} {
 		ref := Ref(r.id, name)
 		switch at := refs[ref]; {
 		case at == "":

@@ -159,6 +159,10 @@ func (m *Manager) take(ctx context.Context, id ID) (*run, error) {
 		}
 		return nil, fmt.Errorf("sandbox %s: %w", id, err)
 	}
+	if r.rec.ID != id { // not made by us, or moved: what is removed later would be somebody else's
+		lock.Unlock()
+		return nil, fmt.Errorf("sandbox %s: its record is that of %q: %w", id, r.rec.ID, ErrUnrecorded)
+	}
 	if r.backend = m.backends[r.rec.Backend]; r.backend == nil {
 		lock.Unlock()
 		return nil, fmt.Errorf("sandbox %s: %w", id, &ErrUnavailable{Backend: r.rec.Backend, Reason: "not configured"})
@@ -239,19 +243,9 @@ func (m *Manager) list(dir string) ([]Record, error) {
 		if c := a.Created.Compare(b.Created); c != 0 {
 			return c
 		}
-		return compareIDs(a.ID, b.ID)
+		return strings.Compare(string(a.ID), string(b.ID))
 	})
 	return recs, nil
-}
-
-func compareIDs(a, b ID) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // Path is where a person can look at the files.

@@ -27,6 +27,7 @@ nothing of it reaches your repository before 'promote'.
   sandpiper sandbox diff $id              the same as a diff
   sandpiper sandbox promote $id           as a commit on a new branch of the repository
   sandpiper sandbox discard $id           everything is recorded in the store, then the files go
+  sandpiper sandbox recover $id           what was recorded, as files or a branch
 
 Ids and results go to the standard output, messages to the standard error. Names and text that were made in a sandbox are shown
 with control characters and invisible ones escaped.
@@ -47,6 +48,7 @@ func newSandboxCommand() *cobra.Command {
 	cmd.AddCommand(
 		newSandboxCreate(), newSandboxExec(), newSandboxPath(), newSandboxStatus(), newSandboxChanges(), newSandboxDiff(),
 		newSandboxCheck(), newSandboxLog(), newSandboxPromote(), newSandboxDiscard(), newSandboxKeep(), newSandboxList(),
+		newSandboxRecover(), newSandboxCommits(),
 	)
 	return cmd
 }

@@ -169,14 +169,16 @@ func newSandboxDiff() *cobra.Command {
 }
 
 func newSandboxList() *cobra.Command {
-	var discarded bool
+	var discarded, all bool
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the sandboxes",
-		Long:  "List the sandboxes with their state, age, base and where that is from. --json has all that is known of each.",
-		Args:  exactArgs(0, "no arguments"),
+		Long: "List the sandboxes with their state, age, base and where that is from. Of discarded ones it says until when 'recover' can\n" +
+			"bring them back. --json has all that is known of each.",
+		Args: exactArgs(0, "no arguments"),
 	}
 	cmd.Flags().BoolVar(&discarded, "discarded", false, "those whose files are gone")
+	cmd.Flags().BoolVar(&all, "all", false, "also those whose files are gone")
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		s, err := openSandboxes(os.Environ())
@@ -190,6 +192,13 @@ func newSandboxList() *cobra.Command {
 		recs, err := of()
 		if err != nil {
 			return err
+		}
+		if all && !discarded {
+			gone, err := s.Discarded()
+			if err != nil {
+				return err
+			}
+			recs = append(recs, gone...)
 		}
 		for i := range recs {
 			if recs[i].State == sandbox.Running { // it may have ended without a word
@@ -215,7 +224,11 @@ func writeList(w io.Writer, recs []sandbox.Record, now time.Time) error {
 		fmt.Fprintln(t, "ID\tSTATE\tAGE\tBASE\tFROM\tREPOSITORY")
 	}
 	for _, r := range recs {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%.10s\t%s\t%s\n", r.ID, r.State, age(now.Sub(r.Created)), r.Source.Base, name(r.Source.From), name(r.Source.URL))
+		state := string(r.State)
+		if r.State == sandbox.Discarded {
+			state += " (until " + keptUntil(r).Local().Format(time.DateOnly) + ")"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%.10s\t%s\t%s\n", r.ID, state, age(now.Sub(r.Created)), r.Source.Base, name(r.Source.From), name(r.Source.URL))
 	}
 	return t.Flush()
 }

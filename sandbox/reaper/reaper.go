@@ -18,11 +18,14 @@ import (
 	"github.com/sandpiper-bot/sandpiper/sandbox/git"
 )
 
+// DefaultRetain is how long what was discarded can be recovered.
+const DefaultRetain = 30 * 24 * time.Hour
+
 // Options of Reap.
 type Options struct {
 	Manager *sandbox.Manager
 	MaxAge  time.Duration // since a sandbox last changed; 0: 72 h
-	Retain  time.Duration // how long after a discard its refs and archive are kept; 0: 30 days
+	Retain  time.Duration // how long after a discard its refs and archive are kept; 0: DefaultRetain
 	DryRun  bool          // say what would be done
 	Now     func() time.Time
 	Live    func(sandbox.ID) bool // whether somebody still wants the run; nil: nobody says so
@@ -42,7 +45,7 @@ func Reap(ctx context.Context, o Options) (Report, error) {
 		o.MaxAge = 72 * time.Hour
 	}
 	if o.Retain == 0 {
-		o.Retain = 30 * 24 * time.Hour
+		o.Retain = DefaultRetain
 	}
 	if o.Now == nil {
 		o.Now = time.Now
