@@ -31,7 +31,7 @@ var loginForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-_]*(\[bot\])?$`)
 // see it before it works.
 func CommitMessage(r Request, redact func(string) string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n\n", title(r, subjectMax, redact))
+	fmt.Fprintf(&b, "%s\n\n", r.subject(redact))
 	where := oneLine(r.Owner+"/"+r.Repo, redact)
 	if r.Issue > 0 {
 		where = fmt.Sprintf("issue %d of %s", r.Issue, where)

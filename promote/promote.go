@@ -94,6 +94,7 @@ type Request struct {
 	DraftReason string  // for people
 	Workflows   bool    // the App may change workflow files
 	Previous    *Branch // what an earlier run of this mission pushed: this one goes on there
+	FollowUp    *FollowUp
 	Agent       string
 	Checks      []Check
 	Gates       []gates.Result

@@ -54,6 +54,9 @@ func Stage(ctx context.Context, w Workshop, repo Stored, redact func(string) str
 		Run: req.Run, Selection: req.Selection, MergeBase: made.Base, Base: made.Base, Commit: made.Commit, Tree: made.Tree,
 		Changes: made.Changes, LeftOut: made.LeftOut,
 	}
+	if req.FollowUp != nil {
+		return repo.stageOn(ctx, w, s, req.Base)
+	}
 	if s.Tip, err = repo.Tip(ctx, req.Base); err != nil {
 		return s, err
 	}

@@ -20,6 +20,11 @@ Where things are:
 - /workspace is the repository. Make your changes there; it is the working directory.
 - %[3]s/task.md is the task: the issue, its comments, and who wrote each. Read it first.
 `, t.Issue.Number, Line(t.Repository), Inside)
+	if f := t.FollowUp; f != nil {
+		fmt.Fprintf(&b, `- /workspace holds what earlier rounds have made of it: the head of pull request #%d. The end of task.md has what its reviewers ask
+  for now, and the checks that failed. Answer each of their points by a change, or by a sentence at your end that says why not.
+`, f.Pull)
+	}
 	for _, kind := range []struct{ name, what string }{
 		{"instructions", "the repository's own instructions for agents. Follow them as far as they fit the task; directories may have more of them."},
 		{"skills", "how certain work is done in this repository."},

@@ -60,6 +60,9 @@ func (t Task) render() (text string, items []Item) {
 		}
 		block(item, fmt.Sprintf("## Comment by %s, %s", c.Author, c.CreatedAt.UTC().Format("2006-01-02 15:04")), c.Body)
 	}
+	if t.FollowUp != nil {
+		t.FollowUp.render(&b, block, func(item Item) { items = append(items, item) })
+	}
 	return b.String(), items
 }
 
@@ -89,6 +92,9 @@ func (t Task) mark() string {
 	}
 	for _, c := range t.Comments {
 		fmt.Fprintf(h, "%d:%s", len(c.Body), c.Body)
+	}
+	for _, s := range t.FollowUp.texts() {
+		fmt.Fprintf(h, "%d:%s", len(s), s)
 	}
 	return "text-" + hex.EncodeToString(h.Sum(nil))[:16]
 }

@@ -10,6 +10,7 @@ type Task struct {
 	Requester   Person
 	Instruction string    // the text behind /sandpiper run, if the request was a comment
 	TriggeredAt time.Time // when the work was asked for, to the second as GitHub says it
+	FollowUp    *FollowUp // nil in the first run
 }
 
 // Person is an author, and how the repository stands to them.

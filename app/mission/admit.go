@@ -152,7 +152,7 @@ func (e *Engine) findPromoted(ctx context.Context, m *store.Mission) (bool, erro
 		return false, fmt.Errorf("pull requests of %s/%s: %w", m.Owner, m.Name, err)
 	}
 	for _, pr := range pulls {
-		if mark, ok := promote.ParseMarker(pr.GetBody()); ok && mark.Mission == m.ID {
+		if mark, ok := promote.ParseMarker(pr.GetBody()); ok && mark.Mission == m.ID && mark.Run == m.Run {
 			m.Pull, m.PullURL, m.Branch, m.Head = pr.GetNumber(), pr.GetHTMLURL(), pr.GetHead().GetRef(), pr.GetHead().GetSHA()
 			m.Outcome, m.Message = string(Changed), fmt.Sprintf("pull request #%d", m.Pull)
 			m.Step, m.DueAt = stepReport, e.Now()

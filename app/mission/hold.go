@@ -115,7 +115,7 @@ func (e *Engine) hold(m *store.Mission, o offer) (next, bool) {
 
 // onHold says whether a mission waits for a person because of a gate.
 func onHold(m *store.Mission) bool {
-	return (m.Step == stepArchive || m.Step == stepWaiting) && (m.Outcome == string(BlockedByPolicy) || m.Outcome == string(BlockedByRule))
+	return (m.Step == stepArchive || m.Step == stepWaiting) && !strings.HasPrefix(m.Message, branchMoved) && (m.Outcome == string(BlockedByPolicy) || m.Outcome == string(BlockedByRule))
 }
 
 // whatWaits says what of a mission waits for people.

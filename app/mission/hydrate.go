@@ -66,6 +66,11 @@ func (e *Engine) readTask(ctx context.Context, m *store.Mission) (agent.Task, er
 	if t.Requester, err = people(ctx, m.Requester, false); err != nil {
 		return t, err
 	}
+	if m.Pull > 0 {
+		if t.FollowUp, err = e.readFollowUp(ctx, m); err != nil {
+			return t, err
+		}
+	}
 	comments, err := listComments(ctx, gh, m)
 	if err != nil {
 		return t, err

@@ -107,7 +107,7 @@ func (e *Engine) handler(c webhooks.Command) (lane string, do func(context.Conte
 	case webhooks.SuiteRerun:
 		return "sha:" + c.HeadSHA, func(ctx context.Context) (string, error) { return e.rerun(ctx, c.Meta, c.AppID, c.HeadSHA, "") }
 	case webhooks.ReviewSubmitted:
-		return about(c.Number), func(ctx context.Context) (string, error) { return e.reviewed(ctx, c) }
+		return about(c.Number), func(ctx context.Context) (string, error) { return e.reviewSubmitted(ctx, c) }
 	case webhooks.InstallationChanged:
 		return fmt.Sprintf("installation:%d", c.InstallationID), func(ctx context.Context) (string, error) { return e.installationChanged(ctx, c) }
 	}
@@ -122,7 +122,7 @@ func (e *Engine) pullChanged(ctx context.Context, c webhooks.PullRequestChanged)
 	case "synchronize", "reopened":
 		if m, err := e.missionOfPull(ctx, c.Repo.ID, c.Number); m != nil || err != nil {
 			if err == nil {
-				err = e.gate(ctx, m) // a new head has no approvals
+				err = errors.Join(e.gate(ctx, m), e.watchBranch(ctx, m)) // a new head has no approvals, and may be somebody else's
 			}
 			return "the review gate of the pull request", err
 		}

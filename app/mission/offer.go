@@ -73,11 +73,15 @@ func (e *Engine) stage(ctx context.Context, m *store.Mission, run *store.Run) (o
 
 // commitRequest is what the commit of a promotion is made of.
 func commitRequest(m *store.Mission, run *store.Run, bot promote.Person) promote.Request {
-	return promote.Request{
+	r := promote.Request{
 		Run: sandbox.ID(m.Run), Mission: m.ID, Owner: m.Owner, Repo: m.Name, RepoID: m.RepositoryID, Base: m.BaseBranch,
 		Issue: m.Number, Title: m.Title, Instruction: m.Instruction, Requester: promote.Person{Login: m.Requester, ID: m.RequesterID},
 		Bot: bot, When: run.CreatedAt.Truncate(time.Second), Agent: run.Agent,
 	}
+	if isFollowUp(m, run) {
+		r.FollowUp = &promote.FollowUp{Round: run.Attempt, Head: run.Base}
+	}
+	return r
 }
 
 // checksSandbox is the fresh sandbox that the checks of what is offered get.

@@ -127,7 +127,7 @@ func finalClass(err error) *ended {
 		{errors.Is(err, promote.ErrNothing) || errors.Is(err, sandbox.ErrNothing), NoChange, "nothing differs from the base"},
 		{errors.As(err, &refused), BlockedByRule, ""},
 		{errors.Is(err, promote.ErrBaseGone), BlockedByRule, "the branch that this started from is gone"},
-		{errors.Is(err, promote.ErrBranchMoved), BlockedByRule, "somebody else has pushed to the branch of this promotion; their commits were left alone"},
+		{errors.Is(err, promote.ErrBranchMoved), BlockedByRule, branchMoved + ": somebody else has pushed to the branch of this promotion; their commits were left alone, and what this run made is kept in the store"},
 		{errors.Is(err, git.ErrEmpty), BlockedByRule, "the repository has no commits yet"},
 		{errors.Is(err, git.ErrNoRef), BlockedByRule, "the branch or commit to start from is gone"},
 		{errors.Is(err, git.ErrAuth), BlockedByHost, "git was not let in with the App's token"},

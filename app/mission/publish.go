@@ -186,5 +186,8 @@ func (e *Engine) report(ctx context.Context, m *store.Mission) (next, error) {
 	if err := e.gate(ctx, m); err != nil {
 		return next{}, err
 	}
+	if err := e.answer(ctx, m, run); err != nil {
+		return next{}, err
+	}
 	return next{step: stepArchive, found: fmt.Sprintf("%d Check Runs on %.7s", len(results), m.Head)}, nil
 }

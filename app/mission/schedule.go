@@ -83,9 +83,9 @@ func (e *Engine) every(ctx context.Context, period time.Duration, what string, d
 	}
 }
 
-// reconcile makes ticks again that were lost, and takes over what hosts that are gone had.
+// reconcile makes ticks again that were lost, wakes missions that wait although something is asked of them, and takes over what hosts that are gone had.
 func (e *Engine) reconcile(ctx context.Context) error {
-	return errors.Join(e.requeue(ctx, e.Now().Add(-overdue)), e.takeOver(ctx))
+	return errors.Join(e.requeue(ctx, e.Now().Add(-overdue)), e.takeOver(ctx), e.Store.WakeAsked(ctx, e.Now()))
 }
 
 func (e *Engine) requeue(ctx context.Context, before time.Time) error {

@@ -25,6 +25,7 @@ const helpText = `One command a line, by people with write access:
 | ` + "`/sandpiper drop PATH…`" + ` | leaves paths out; what is left out is listed in the pull request and kept |
 | ` + "`/sandpiper approve COMMIT`" + ` | approves exactly this head of the pull request, for teams without reviews |
 | ` + "`/sandpiper allow GATE…`" + ` | lets what a gate found pass, for exactly this change |
+| ` + "`/sandpiper fix [words]`" + ` | sends it on: another round on its pull request, with the review threads, the failed checks and the words; also on top of what others have pushed |
 | ` + "`/sandpiper discard`" + ` | ends it and removes the sandbox; an open pull request of it is closed |
 | ` + "`/sandpiper help`" + ` | shows this |`
 
@@ -62,6 +63,9 @@ func (e *Engine) slash(ctx context.Context, c webhooks.Slash) (string, error) {
 	if !known {
 		return say("There is no command `" + strings.ReplaceAll(c.Verb, "`", "") + "`.\n\n" + helpText)
 	}
+	if m == nil && c.IsPR && (c.Verb == "fix" || c.Verb == "continue") {
+		return say(notOurs)
+	}
 	if m == nil {
 		return say("There is no mission here yet. Put the label `" + e.Label + "` on, or say `/sandpiper run`.")
 	}
@@ -79,6 +83,9 @@ func (e *Engine) missionAt(ctx context.Context, repository int64, c webhooks.Sla
 		return m, err
 	}
 	m, err := e.Store.LastMission(ctx, repository, c.Number, kindOf(c.Issue))
+	if c.IsPR && errors.Is(err, store.ErrNone) {
+		m, err = e.Store.MissionOfPull(ctx, repository, c.Number) // one that has ended
+	}
 	if errors.Is(err, store.ErrNone) {
 		return nil, nil
 	}
@@ -87,14 +94,16 @@ func (e *Engine) missionAt(ctx context.Context, repository int64, c webhooks.Sla
 
 // verbs are the commands about a mission that exists. Each says what the person is told, and may be called again.
 var verbs = map[string]func(*Engine, context.Context, *github.Client, *store.Mission, webhooks.Slash) (string, error){
-	"status":  (*Engine).sayStatus,
-	"cancel":  (*Engine).cancel,
-	"retry":   (*Engine).retry,
-	"discard": (*Engine).discard,
-	"approve": (*Engine).approve,
-	"allow":   (*Engine).allow,
-	"promote": (*Engine).selection,
-	"drop":    (*Engine).selection,
+	"status":   (*Engine).sayStatus,
+	"cancel":   (*Engine).cancel,
+	"retry":    (*Engine).retry,
+	"discard":  (*Engine).discard,
+	"fix":      (*Engine).fix,
+	"continue": (*Engine).fix,
+	"approve":  (*Engine).approve,
+	"allow":    (*Engine).allow,
+	"promote":  (*Engine).selection,
+	"drop":     (*Engine).selection,
 }
 
 func (e *Engine) sayStatus(_ context.Context, _ *github.Client, m *store.Mission, _ webhooks.Slash) (string, error) {
@@ -136,8 +145,12 @@ func (e *Engine) retry(ctx context.Context, gh *github.Client, m *store.Mission,
 	case !m.Ended():
 		return "Mission " + m.ID + " is at work (" + m.Step + "). `/sandpiper cancel` stops it first.", nil
 	}
-	_, err := e.start(ctx, trigger{
-		meta: c.Meta, repo: repoOf(m), issue: c.Issue, by: c.Author,
+	issue, err := e.issueOf(ctx, gh, m, c.Issue)
+	if err != nil {
+		return "", err
+	}
+	_, err = e.start(ctx, trigger{
+		meta: c.Meta, repo: repoOf(m), issue: issue, by: c.Author,
 		key: fmt.Sprintf("comment:%d:%d", c.CommentID, c.Line), instruction: orFirst(c.Args, m.Instruction), at: c.At,
 	})
 	return "Trying again.", err

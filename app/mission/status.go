@@ -93,12 +93,18 @@ func (e *Engine) statusText(m *store.Mission) string {
 	if m.PullURL != "" {
 		row("pull request", fmt.Sprintf("[#%d](%s)", m.Pull, m.PullURL))
 	}
+	if m.Attempt > 1 && m.Pull > 0 {
+		row("round", fmt.Sprint(m.Attempt))
+	}
 	row("policy", quote.Text(m.PolicySource))
 	if m.Outcome != "" {
 		row("took", m.UpdatedAt.Sub(m.CreatedAt).Round(time.Second).String())
 		then := Outcome(m.Outcome).next()
-		if onHold(m) {
+		switch {
+		case onHold(m):
 			then = onHoldNext
+		case m.Pull > 0 && !m.Ended() && m.Step != stepClose && m.Outcome != string(Changed):
+			then = followNext
 		}
 		fmt.Fprintf(&b, "\n%s", then)
 	} else {

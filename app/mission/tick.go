@@ -212,6 +212,6 @@ func (e *Engine) failed(ctx context.Context, log *slog.Logger, m *store.Mission,
 		return ResultEnded, e.Store.Save(ctx, m, e.Now())
 	}
 	m.Outcome, m.Message = string(final.outcome), e.Redact(final.message)
-	m.Step, m.Failures, m.DueAt = stepClose, 0, e.Now()
+	m.Step, m.Failures, m.DueAt = afterEnd(m, final), 0, e.Now()
 	return ResultEnded, e.Store.Save(ctx, m, e.Now())
 }

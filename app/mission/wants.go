@@ -14,6 +14,7 @@ import (
 // What people, or the end of a pull request, ask of an open mission.
 const (
 	wantCancel  = "cancel"
+	wantGone    = "gone" // its issue, or the App's access"
 	wantDiscard = "discard"
 	wantEnd     = "end"    // its pull request was closed
 	wantMerged  = "merged" // its pull request was merged
@@ -30,6 +31,8 @@ func (e *Engine) obey(ctx context.Context, m *store.Mission) (next, error) {
 	switch m.Want {
 	case wantCancel:
 		m.Outcome, m.Message = string(Cancelled), "cancelled by "+m.WantBy
+	case wantGone:
+		m.Outcome, m.Message = string(Cancelled), "its issue is gone, or the App has lost its access"
 	case wantEnd:
 		m.Message = fmt.Sprintf("the pull request was closed by %s", m.WantBy)
 	case wantMerged:
@@ -45,7 +48,11 @@ func (e *Engine) obey(ctx context.Context, m *store.Mission) (next, error) {
 	if err := e.Store.Save(ctx, m, e.Now()); err != nil {
 		return next{}, err
 	}
-	return next{step: stepClose}, e.Store.Wanted(ctx, m.ID)
+	to := stepClose
+	if m.Want == wantCancel { // a round of it; the pull request goes on waiting
+		to = afterEnd(m, &ended{outcome: Cancelled})
+	}
+	return next{step: to}, e.Store.Wanted(ctx, m.ID)
 }
 
 // closePull closes the pull request of a discarded mission. Its branch stays: it may hold commits of people.

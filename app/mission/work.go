@@ -61,15 +61,15 @@ func (e *Engine) describeSandbox(m *store.Mission, id sandbox.ID) string {
 
 // createForIssue makes the sandbox at the pinned base and lays what the agent is given beside it.
 func (e *Engine) createForIssue(ctx context.Context, m *store.Mission) (next, error) {
-	refspec := fmt.Sprintf("+refs/heads/%s:refs/sandpiper/fetch/heads/%s", m.BaseBranch, m.BaseBranch)
-	if err := e.ensureCommit(ctx, m, m.Base, refspec); err != nil {
+	base, refspec, from := baseOf(m)
+	if err := e.ensureCommit(ctx, m, base, refspec); err != nil {
 		return next{}, err
 	}
-	id, err := e.makeSandbox(ctx, m, m.Run, m.Base, m.BaseBranch, "")
+	id, err := e.makeSandbox(ctx, m, m.Run, base, from, "")
 	if err != nil {
 		return next{}, err
 	}
-	run := &store.Run{ID: m.Run, Mission: m.ID, Attempt: m.Attempt, Base: m.Base, CreatedAt: e.Now()}
+	run := &store.Run{ID: m.Run, Mission: m.ID, Attempt: m.Attempt, Base: base, CreatedAt: e.Now()}
 	if run.Receipt, err = e.hydrate(ctx, m); err != nil {
 		return next{}, err
 	}
@@ -130,11 +130,6 @@ func describeChanges(changes []sandbox.Change) string {
 	return fmt.Sprintf("%d changes: +%d −%d", len(changes), added, removed)
 }
 
-// waiting is the state of a mission whose next move is a person's. It is never due by itself.
-func (e *Engine) waiting(context.Context, *store.Mission) (next, error) {
-	return next{step: stepWaiting, idle: true}, nil
-}
-
 // archive ends the work of a run: everything in its sandboxes is recorded, and they go.
 func (e *Engine) archive(ctx context.Context, m *store.Mission) (next, error) {
 	if err := e.clear(ctx, m, "the run is over"); err != nil {
@@ -150,7 +145,7 @@ func (e *Engine) archive(ctx context.Context, m *store.Mission) (next, error) {
 	case onHold(m):
 		found = "for a person: " + m.Message
 	}
-	return next{step: stepWaiting, idle: true, found: found}, nil
+	return next{step: stepWaiting, found: found}, nil // which looks whether more was asked meanwhile
 }
 
 // close is archive for a mission that waits for nothing more.
@@ -170,7 +165,7 @@ func (e *Engine) close(ctx context.Context, m *store.Mission) (next, error) {
 // finish tells the end. The comment is a courtesy: an issue that is gone keeps no mission from ending.
 func (e *Engine) finish(ctx context.Context, m *store.Mission) error {
 	m.UpdatedAt = e.Now()
-	err := e.tell(ctx, m)
+	err := errors.Join(e.tell(ctx, m), e.tellRound(ctx, m))
 	if err != nil && finalClass(err) == nil && m.Failures < mostTries-1 {
 		return err
 	}

@@ -1,0 +1,121 @@
+package agent
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+)
+
+// FollowUp is what a further round of work on an open pull request is about. The workspace is the pull request's head then.
+type FollowUp struct {
+	Round   int // from 2
+	Pull    int
+	Head    string
+	Asked   []Request // oldest first
+	Threads []Thread
+	Checks  []FailedCheck
+}
+
+// Request is one person's wish for the round: a command with words, or a review with its text.
+type Request struct {
+	By   Person
+	Text string // may be empty: then the threads say it
+	URL  string
+	At   time.Time
+}
+
+// Thread is a conversation on lines of the pull request.
+type Thread struct {
+	Path     string
+	Line     int // 0: the file as a whole
+	Hunk     string
+	Outdated bool // the lines have changed since
+	Comments []Comment
+}
+
+// FailedCheck is a check that did not pass on the pull request's head.
+type FailedCheck struct {
+	Name, Command, Summary string
+	Log                    string // its end
+	By                     string // the App that ran it; empty: Sandpiper
+}
+
+// late says why a comment on lines is not given. Who asked for the round may have written until it began; what others wrote after
+// that has not been seen by those who asked.
+func (f *FollowUp) late(c Comment) string {
+	if len(f.Asked) == 0 || slices.ContainsFunc(f.Asked, func(r Request) bool { return r.By.Login == c.Author.Login }) {
+		return ""
+	}
+	last := f.Asked[len(f.Asked)-1].At
+	if c.CreatedAt.After(last) || c.UpdatedAt.After(last) {
+		return "written or edited after the round was asked for"
+	}
+	return ""
+}
+
+// texts are all texts of others in it, for the mark that stands around each.
+func (f *FollowUp) texts() (all []string) {
+	if f == nil {
+		return nil
+	}
+	for _, r := range f.Asked {
+		all = append(all, r.Text)
+	}
+	for _, t := range f.Threads {
+		all = append(all, t.Path, t.Hunk)
+		for _, c := range t.Comments {
+			all = append(all, c.Body)
+		}
+	}
+	for _, c := range f.Checks {
+		all = append(all, c.Name, c.Command, c.Summary, c.Log)
+	}
+	return all
+}
+
+// render writes the round below the task. block writes one text of others between its marks; withheld notes one that is not given.
+func (f *FollowUp) render(w io.Writer, block func(item Item, heading, text string), withheld func(Item)) {
+	fmt.Fprintf(w, "# Round %d, on pull request #%d\n\nThe work above has led to pull request #%[2]d. The workspace is its head, %.12s. This round is about what follows; what is right already is to stay.\n\n", f.Round, f.Pull, f.Head)
+	for _, r := range f.Asked {
+		item := Item{Kind: "request", Source: r.URL, Author: r.By.Login, Standing: r.By.Standing}
+		block(item, "## Asked for by "+r.By.String(), r.Text)
+	}
+	left := maxTexts
+	for i, t := range f.Threads {
+		fmt.Fprintf(w, "## Review thread %d\n\n", i+1)
+		at := Line(t.Path)
+		if t.Line > 0 {
+			at += fmt.Sprintf(", line %d", t.Line)
+		}
+		if t.Outdated {
+			at += ", of an older commit: the lines have changed since"
+		}
+		url := ""
+		if len(t.Comments) > 0 {
+			url = t.Comments[0].URL
+		}
+		block(Item{Kind: "hunk", Source: url}, "On "+at+":", t.Hunk)
+		for _, c := range t.Comments {
+			item := Item{Kind: "thread", Source: c.URL, Author: c.Author.Login, Standing: c.Author.Standing}
+			item.Withheld = f.late(c)
+			if left -= min(len(c.Body), maxText); left < 0 {
+				item.Withheld = fmt.Sprintf("the threads together have more than %d bytes", maxTexts)
+			}
+			if item.Withheld != "" {
+				item.measure(c.Body)
+				withheld(item)
+				continue
+			}
+			block(item, "Comment by "+c.Author.String()+":", c.Body)
+		}
+	}
+	for _, c := range f.Checks {
+		by := ""
+		if c.By != "" {
+			by = ", run by " + Line(c.By)
+		}
+		block(Item{Kind: "check", Source: Line(c.Name)}, "## Check "+Line(c.Name)+" did not pass"+by, strings.TrimSpace(c.Command+"\n"+c.Summary+"\n\n"+c.Log))
+	}
+}
