@@ -24,7 +24,7 @@ type Manifest struct {
 	Agent     string
 	Branch    string // the base branch
 	MergeBase string // commit that the run started from
-	Base      string // parent of Head: MergeBase, or the newest commit of the base branch
+	Base      string // from which Changes count, below Head: MergeBase, or the newest commit of the base branch
 	Tree      string
 	Head      string // commit that was pushed
 	Selection sandbox.Selection
@@ -34,11 +34,11 @@ type Manifest struct {
 	Checks    []Check // only name, conclusion and whether it is required are part of the manifest
 }
 
-func (r Request) manifest() Manifest {
+func (r Request) manifest(head string) Manifest {
 	s := r.Staged
 	return Manifest{
 		Mission: r.Mission, Run: r.Run, RepoID: r.RepoID, Issue: r.Issue, Requester: r.Requester, Agent: r.Agent, Branch: r.Base,
-		MergeBase: s.MergeBase, Base: s.Base, Tree: s.Tree, Head: s.Commit, Selection: s.Selection,
+		MergeBase: s.MergeBase, Base: s.Base, Tree: s.Tree, Head: head, Selection: s.Selection,
 		Changes: byPath(s.Changes), LeftOut: byPath(s.LeftOut), Gates: r.Gates, Checks: r.Checks,
 	}
 }

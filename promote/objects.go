@@ -99,3 +99,35 @@ func readBatch(out []byte, into map[string][]byte) error {
 	}
 	return nil
 }
+
+// edits are what differs from one commit to another. A commit that the API has made on a branch is fetched first.
+func (r Stored) edits(ctx context.Context, branch, expect, from, to string) ([]edit, error) {
+	if expect != "" {
+		if _, err := r.Stores.Resolve(ctx, r.Remote.Key, from); err != nil {
+			if _, err := r.Tip(ctx, branch); err != nil {
+				return nil, err
+			}
+		}
+	}
+	out, err := r.Stores.Read(ctx, r.Remote.Key, git.Call{Args: []string{"diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", "--ignore-submodules=none", from, to}})
+	if err != nil {
+		return nil, fmt.Errorf("changes from %s to %s: %w", from, to, err)
+	}
+	var list []edit
+	fields := strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
+	for i := 0; i+1 < len(fields); i += 2 {
+		f := strings.Fields(strings.TrimPrefix(fields[i], ":"))
+		if len(f) != 5 {
+			return nil, fmt.Errorf("changes from %s to %s: %.100q from git", from, to, fields[i])
+		}
+		e := edit{path: fields[i+1], oldMode: f[0], mode: f[1], id: f[3]}
+		if e.oldMode == "000000" {
+			e.oldMode = ""
+		}
+		if e.mode == "000000" {
+			e.mode, e.id = "", ""
+		}
+		list = append(list, e)
+	}
+	return list, nil
+}

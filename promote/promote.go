@@ -93,6 +93,7 @@ type Request struct {
 	Draft       bool
 	DraftReason string  // for people
 	Workflows   bool    // the App may change workflow files
+	API         bool    // commits are made by GitHub's API, which signs them, instead of pushed
 	Previous    *Branch // what an earlier run of this mission pushed: this one goes on there
 	FollowUp    *FollowUp
 	Agent       string
@@ -127,8 +128,12 @@ type Repository interface {
 	Push(ctx context.Context, commit, branch, expect string) error
 	// LsRemote lists refs with their commits, as git ls-remote takes patterns.
 	LsRemote(ctx context.Context, patterns ...string) (map[string]string, error)
+	// Blobs reads blobs of the store up to a size; those that are longer are not in the answer.
+	Blobs(ctx context.Context, ids []string, most int64) (map[string][]byte, error)
 	// KeepManifest keeps the data with the run in the store, instead of what was kept before.
 	KeepManifest(ctx context.Context, run sandbox.ID, data []byte) error
+
+	edits(ctx context.Context, branch, expect, from, to string) ([]edit, error)
 }
 
 // Deps is what Publish works with. Redact goes over everything that is posted.
@@ -191,14 +196,14 @@ func (p *publication) publish(ctx context.Context) error {
 	if heads["refs/heads/"+p.req.Base] == "" {
 		return fmt.Errorf("branch %s: %w", p.req.Base, ErrBaseGone)
 	}
-	manifest := p.req.manifest()
-	p.result.Head, p.result.Manifest, p.digest = made.Commit, manifest, manifest.Digest()
-	if err := p.Repository.KeepManifest(ctx, p.req.Run, manifest.Canonical()); err != nil {
-		return fmt.Errorf("keep manifest: %w", err)
-	}
-	pull, err := p.push(ctx, made.Commit, heads)
+	pull, err := p.push(ctx, heads)
 	if err != nil {
 		return err
+	}
+	manifest := p.req.manifest(p.result.Head)
+	p.result.Manifest, p.digest = manifest, manifest.Digest()
+	if err := p.Repository.KeepManifest(ctx, p.req.Run, manifest.Canonical()); err != nil {
+		return fmt.Errorf("keep manifest: %w", err)
 	}
 	if err := p.offer(ctx, pull); err != nil {
 		return err

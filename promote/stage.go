@@ -100,3 +100,14 @@ func (r Stored) onto(ctx context.Context, w Workshop, s *Staged, tree string, sp
 }
 
 func mergedRef(run sandbox.ID) string { return "refs/sandpiper/" + string(run) + "/merged" }
+
+// message is that of the commit of what was staged.
+func (r Request) message(redact func(string) string) string {
+	text := CommitMessage(r, redact)
+	if r.Staged.Merged() {
+		text += "Sandpiper-Merge-Base: " + r.Staged.MergeBase + "\n"
+	}
+	return text
+}
+
+func (p *publication) message() string { return p.req.message(p.Redact) }

@@ -139,7 +139,7 @@ func TestManifest(t *testing.T) {
 	t.Parallel()
 	r := request()
 	r.Checks = []Check{{Name: "test", Conclusion: "success", Required: true, Duration: time.Second}}
-	m := r.with(made).manifest()
+	m := r.with(made).manifest(made.Commit)
 	want := `{"agent":"claude","base":"` + made.Base + `","branch":"main","changes":[` +
 		`{"added":-1,"from":"ä","kind":"renamed","new_mode":"120000","old_mode":"100644","path":"a` + "\ufffd" + `","path_base64":"Yf8=","removed":-1,"size":0},` +
 		`{"added":1,"kind":"added","new_id":"1111111111111111111111111111111111111111","new_mode":"100755","path":"z \"q\"\t.go","removed":0,"size":3}],` +
@@ -163,7 +163,7 @@ func TestManifest(t *testing.T) {
 func bodyOf(r Request, p Staged) string {
 	r.Staged = p
 	pub := &publication{req: r, Deps: Deps{Redact: func(s string) string { return strings.ReplaceAll(s, "hunter2", "[secret]") }}}
-	pub.result.Manifest = r.manifest()
+	pub.result.Manifest = r.manifest(p.Commit)
 	pub.digest = pub.result.Manifest.Digest()
 	return pub.body()
 }
@@ -179,7 +179,7 @@ func TestBodyIsHarmless(t *testing.T) {
 	p.Changes = append(p.Changes, sandbox.Change{Path: evil, From: evil, Kind: sandbox.Renamed})
 	p.LeftOut = p.Changes
 	body := bodyOf(r, p)
-	rest, _ := strings.CutPrefix(body, (&publication{req: r, digest: r.with(p).manifest().Digest()}).marker().String())
+	rest, _ := strings.CutPrefix(body, (&publication{req: r, digest: r.with(p).manifest(p.Commit).Digest()}).marker().String())
 	for _, banned := range []string{"hunter2", "<!--", "<img", "</details", "\u202e", "javascript:", "\n# "} {
 		if strings.Contains(outsideCode(rest), banned) || banned == "hunter2" && strings.Contains(rest, banned) {
 			t.Errorf("body holds %q:\n%s", banned, rest)

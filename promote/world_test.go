@@ -24,7 +24,7 @@ import (
 
 // world is a repository at the double, reached over HTTP by API and git with an installation token, and a store.
 type world struct {
-	t      *testing.T
+	t      testing.TB
 	server *double.Server
 	repo   Stored
 	deps   Deps
@@ -32,14 +32,14 @@ type world struct {
 	req    Request
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
 	s, err := double.New(double.Options{})
 	must(t, err)
