@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandpiper-bot/sandpiper/app/audit"
 	"github.com/sandpiper-bot/sandpiper/app/config"
 	"github.com/sandpiper-bot/sandpiper/app/installation"
 	"github.com/sandpiper-bot/sandpiper/app/mission"
@@ -28,6 +29,7 @@ import (
 	"github.com/sandpiper-bot/sandpiper/sandbox"
 	"github.com/sandpiper-bot/sandpiper/sandbox/gitstore"
 	"github.com/sandpiper-bot/sandpiper/sandbox/jail"
+	"github.com/sandpiper-bot/sandpiper/sandbox/probe"
 	"github.com/sandpiper-bot/sandpiper/sandbox/reaper"
 	"github.com/sandpiper-bot/sandpiper/sandbox/redact"
 	"github.com/sandpiper-bot/sandpiper/webhooks"
@@ -50,6 +52,8 @@ type App struct {
 	options   Options
 	github    *installation.App
 	sandboxes *sandbox.Manager
+	audit     *audit.Log
+	boundary  *boundary
 	stores    *gitstore.Stores
 	redactor  *redact.Redactor
 	lock      *os.File
@@ -89,7 +93,8 @@ func New(ctx context.Context, c *config.Config, o Options) (_ *App, err error) {
 	if a.Store, err = store.Open(ctx, c.Database()); err != nil {
 		return nil, err
 	}
-	if a.stores, a.sandboxes, err = OpenSandboxes(c, o.Supervisor, o.Log); err != nil {
+	a.audit = audit.New(audit.Options{Chain: a.Store, Dir: AuditDir(c.StateDir), Redact: a.redactor.String, Log: o.Log, Now: o.Now})
+	if a.stores, a.sandboxes, err = OpenSandboxes(c, o.Supervisor, a.recordSandbox, o.Log); err != nil {
 		return nil, err
 	}
 	if a.operators, err = a.newOperators(ctx); err != nil {
@@ -97,10 +102,23 @@ func New(ctx context.Context, c *config.Config, o Options) (_ *App, err error) {
 	}
 	if a.github, err = installation.New(installation.Config{
 		AppID: c.AppID, Key: c.PrivateKey, APIURL: c.GitHubAPIURL, WritePace: c.WritePace, Redactor: a.redactor, Log: o.Log, Clock: o.Now,
-		Watch: a.operators.metrics,
+		Transport: effects{installation.NewTransport(), a.audit},
+		Watch:     a.operators.metrics,
 	}); err != nil {
 		return nil, err
 	}
+	a.boundary = newBoundary(&boundary{
+		probe: func(ctx context.Context, backend string) probe.Result {
+			return probe.Run(ctx, probe.Options{Sandboxes: a.sandboxes, Stores: a.stores, Backend: backend, StateDir: c.StateDir, Now: o.Now})
+		},
+		record: func(r probe.Result) { _ = a.audit.Append(ctx, ProbeEntry(r)) },
+		every:  c.ProbeEvery, file: verdictsFile(c.StateDir), log: o.Log, now: o.Now,
+		wake: func() {
+			if e := a.ready.Load(); e != nil {
+				e.Wake()
+			}
+		},
+	}, c.Backend)
 	if a.listener, err = net.Listen("tcp", c.Listen); err != nil {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
@@ -182,6 +200,7 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	var work sync.WaitGroup
 	work.Go(func() { a.work(ctx) })
+	work.Go(func() { a.boundary.run(ctx) })
 	work.Go(func() { a.housekeeping(ctx) })
 	work.Go(func() { a.serveOperators(ctx) })
 	served := make(chan error, 1)
@@ -240,11 +259,13 @@ func (a *App) engine(ctx context.Context, slug string) (*mission.Engine, error) 
 		Settings: mission.Settings{
 			Label: c.Label, Slug: slug, AppID: c.AppID, GitHubURL: c.GitHubURL, StateDir: c.StateDir, Agent: c.Agent, Policy: c.PolicyFile,
 			Host: a.host, HostName: name, Models: endpoints(c),
-			Places: mission.Places{Host: c.Workers, Repository: c.PerRepository, Installation: c.PerInstallation},
+			Places:  mission.Places{Host: c.Workers, Repository: c.PerRepository, Installation: c.PerInstallation},
+			Backend: c.Backend, BackendOutsider: c.BackendOutsider,
 		},
 		Store: a.Store, GitHub: a.github, Sandboxes: a.sandboxes, Git: a.stores,
 		Reporter: checks.NewReporter(checks.ReporterOptions{Log: a.Log, Redact: a.redactor.String, AppID: c.AppID, Now: a.options.Now}),
 		Redact:   a.redactor.String, Log: a.Log, Now: a.options.Now, Watch: watcher{a.operators.metrics, a.operators.traces},
+		Boundary: a.boundary, Audit: func(ctx context.Context, e audit.Entry) { _ = a.audit.Append(ctx, e) },
 	})
 	ticks, err := queue.Open(ctx, queue.Options{
 		Database: a.Store.Pool(), Postgres: a.Store.Postgres(), Host: a.host, Workers: mostTicks, Log: a.Log, Now: a.options.Now,
@@ -351,6 +372,9 @@ func (a *App) unready(ctx context.Context) error {
 	}
 	if a.ready.Load() == nil {
 		return errors.New("GitHub has not told who we are yet; the log says why")
+	}
+	if why := a.boundary.closed(); why != "" {
+		return errors.New(why)
 	}
 	return nil
 }

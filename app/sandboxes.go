@@ -21,8 +21,9 @@ import (
 	"github.com/sandpiper-bot/sandpiper/sandbox/worktree"
 )
 
-// OpenSandboxes opens the stores and the manager of a state directory. It needs no settings of GitHub.
-func OpenSandboxes(c *config.Config, supervisor []string, log *slog.Logger) (*gitstore.Stores, *sandbox.Manager, error) {
+// OpenSandboxes opens the stores and the manager of a state directory, which tells record what happens (nil: nobody). It needs no
+// settings of GitHub.
+func OpenSandboxes(c *config.Config, supervisor []string, record func(sandbox.Event), log *slog.Logger) (*gitstore.Stores, *sandbox.Manager, error) {
 	g, err := git.New(git.Options{Log: log})
 	if err != nil {
 		return nil, nil, err
@@ -41,7 +42,7 @@ func OpenSandboxes(c *config.Config, supervisor []string, log *slog.Logger) (*gi
 	}
 	common := worktree.Options{Stores: stores, System: c.SystemPaths, Broker: desk, Egress: way}
 	manager, err := sandbox.Open(sandbox.Config{
-		StateDir: c.StateDir, Stores: stores, Default: c.Backend, Supervisor: supervisor, Limits: c.Limits(), Log: log,
+		StateDir: c.StateDir, Stores: stores, Default: c.Backend, Supervisor: supervisor, Limits: c.Limits(), Record: record, Log: log,
 		// A supervisor has to build the same boundary as we would, and gets nothing else. The keys of the models are among that: the
 		// broker of a command is in its supervisor.
 		HandOver: slices.Concat(c.HandOver(), wayOut(os.Environ())),

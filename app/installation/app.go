@@ -74,7 +74,7 @@ func New(c Config) (*App, error) {
 	}
 	transport := c.Transport
 	if transport == nil {
-		transport = newTransport()
+		transport = NewTransport()
 	}
 	exchange := &exchange{next: transport, timeout: callTimeout}
 	// Only AppsTransport is taken from ghinstallation. Its Transport has a data race when several share an

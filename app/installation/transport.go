@@ -73,7 +73,8 @@ func (a *App) with(installation int64, token redact.Secret) *github.Client {
 	}})
 }
 
-func newTransport() http.RoundTripper {
+// NewTransport is the transport of an App that is given none.
+func NewTransport() http.RoundTripper {
 	return &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
 		DialContext:           (&net.Dialer{Timeout: 10 * time.Second}).DialContext,

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-github/v60/github"
 
+	"github.com/sandpiper-bot/sandpiper/app/audit"
 	"github.com/sandpiper-bot/sandpiper/app/installation"
 	"github.com/sandpiper-bot/sandpiper/app/store"
 	"github.com/sandpiper-bot/sandpiper/checks"
@@ -46,6 +47,9 @@ type Settings struct {
 	Host      string // this machine's state directory, by an id of its own
 	HostName  string // for people
 
+	Backend         string // for text by people with write access
+	BackendOutsider string // for text by others
+
 	Models map[string]string // endpoints that the broker offers: their base addresses inside, by name
 }
 
@@ -61,6 +65,8 @@ type Config struct {
 	Watch     Watcher             // nil: nobody
 	Log       *slog.Logger
 	Now       func() time.Time
+	Boundary  Boundary                           // how strong backends are; nil: no work is begun
+	Audit     func(context.Context, audit.Entry) // nil: nothing is recorded
 }
 
 // Engine moves missions on.
@@ -79,6 +85,9 @@ type Engine struct {
 
 // New makes an engine. Nothing runs before Run.
 func New(c Config) *Engine {
+	if c.Audit == nil {
+		c.Audit = func(context.Context, audit.Entry) {}
+	}
 	if c.Watch == nil {
 		c.Watch = unwatched{}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sandpiper-bot/sandpiper/app/audit"
 	"github.com/sandpiper-bot/sandpiper/app/installation"
 	"github.com/sandpiper-bot/sandpiper/app/store"
 	"github.com/sandpiper-bot/sandpiper/webhooks"
@@ -253,6 +254,7 @@ func (e *Engine) ask(ctx context.Context, m *store.Mission, want, by string) err
 	if err := e.Store.Want(ctx, m.ID, want, by, e.Now()); err != nil {
 		return err
 	}
+	e.Audit(ctx, audit.Entry{Kind: "wish", Mission: m.ID, Run: m.Run, Repository: m.Owner + "/" + m.Name, Actor: by, Data: map[string]any{"want": want, "step": m.Step}})
 	e.interrupt(m.ID)
 	return nil
 }

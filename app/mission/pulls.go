@@ -116,6 +116,9 @@ func (e *Engine) takePull(ctx context.Context, m *store.Mission) (next, error) {
 // createForPull makes a sandbox of the head. It is fetched from refs/pull/N/head of the base repository, which GitHub keeps
 // for forks too, also when the fork is gone.
 func (e *Engine) createForPull(ctx context.Context, m *store.Mission) (next, error) {
+	if held, err := e.trusted(ctx, m); held != nil || err != nil {
+		return orNext(held), err
+	}
 	into := fmt.Sprintf("refs/sandpiper/fetch/pull/%d", m.Number)
 	if err := e.ensureCommit(ctx, m, m.Head, fmt.Sprintf("+refs/pull/%d/head:%s", m.Number, into)); err != nil {
 		return next{}, err

@@ -106,8 +106,8 @@ var verbs = map[string]func(*Engine, context.Context, *github.Client, *store.Mis
 	"drop":     (*Engine).selection,
 }
 
-func (e *Engine) sayStatus(_ context.Context, _ *github.Client, m *store.Mission, _ webhooks.Slash) (string, error) {
-	return e.statusText(m), nil
+func (e *Engine) sayStatus(ctx context.Context, _ *github.Client, m *store.Mission, _ webhooks.Slash) (string, error) {
+	return e.statusText(ctx, m), nil
 }
 
 func (e *Engine) cancel(ctx context.Context, _ *github.Client, m *store.Mission, c webhooks.Slash) (string, error) {

@@ -34,7 +34,7 @@ func (e *Engine) tell(ctx context.Context, m *store.Mission) error {
 	if m.Kind == store.KindChecks && (m.Outcome == "" || m.Outcome == string(Checked)) {
 		return nil // its Check Runs tell it all
 	}
-	text := e.statusText(m)
+	text := e.statusText(ctx, m)
 	// Not of the text, which holds the time that has passed.
 	sum := sha256.Sum256([]byte(strings.Join([]string{m.Step, m.Run, m.Outcome, m.Message, m.PullURL}, "\x00")))
 	digest := hex.EncodeToString(sum[:8])
@@ -66,7 +66,7 @@ func (e *Engine) tell(ctx context.Context, m *store.Mission) error {
 }
 
 // statusText is the status comment. It holds nothing that an agent or a stranger wrote but the issue's title, quoted.
-func (e *Engine) statusText(m *store.Mission) string {
+func (e *Engine) statusText(ctx context.Context, m *store.Mission) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "**Sandpiper** · mission `%s`, started by %s\n\n", m.ID, quote.Text(m.Requester))
 	switch {
@@ -97,6 +97,7 @@ func (e *Engine) statusText(m *store.Mission) string {
 		row("round", fmt.Sprint(m.Attempt))
 	}
 	row("policy", quote.Text(m.PolicySource))
+	e.boundaryTable(ctx, m, row)
 	if m.Outcome != "" {
 		row("took", m.UpdatedAt.Sub(m.CreatedAt).Round(time.Second).String())
 		then := Outcome(m.Outcome).next()

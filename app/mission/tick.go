@@ -137,6 +137,9 @@ func (e *Engine) once(ctx context.Context, m *store.Mission) error {
 	ctx = context.WithoutCancel(ctx)
 	done := StepDone{Step: name, Result: ResultDone, Err: err, Began: began}
 	defer func() {
+		if m.Ended() {
+			e.ended(ctx, m)
+		}
 		done.Mission, done.Ended = *m, e.Now()
 		e.Watch.StepDone(done)
 	}()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-github/v60/github"
 
+	"github.com/sandpiper-bot/sandpiper/app/audit"
 	"github.com/sandpiper-bot/sandpiper/app/installation"
 	"github.com/sandpiper-bot/sandpiper/app/policy"
 	"github.com/sandpiper-bot/sandpiper/app/store"
@@ -182,9 +183,15 @@ func (e *Engine) insert(ctx context.Context, m *store.Mission) error {
 	for {
 		m.ID = store.NewID()
 		m.Run = runID(m)
-		if err := e.Store.Begin(ctx, m); !errors.Is(err, store.ErrID) {
-			return err
+		err := e.Store.Begin(ctx, m)
+		if errors.Is(err, store.ErrID) {
+			continue
 		}
+		if err == nil {
+			e.Audit(ctx, audit.Entry{Kind: "mission.begun", Mission: m.ID, Run: m.Run, Repository: m.Owner + "/" + m.Name, Actor: m.Requester,
+				Data: map[string]any{"kind": m.Kind, "number": m.Number, "trigger": m.TriggerKey}})
+		}
+		return err
 	}
 }
 
@@ -196,6 +203,8 @@ func (e *Engine) refuse(ctx context.Context, gh *github.Client, t trigger, class
 	if err := e.sayOnce(ctx, gh, t.repo, t.issue.Number, key, "Not started: "+sentence); err != nil {
 		return "", err
 	}
+	e.Audit(ctx, audit.Entry{Kind: "refusal", Repository: t.repo.Owner + "/" + t.repo.Name, Actor: t.by.Login,
+		Data: map[string]any{"number": t.issue.Number, "class": class, "why": sentence}})
 	return "refused: " + sentence, e.unlabel(ctx, gh, t)
 }
 

@@ -40,7 +40,11 @@ func (e *Engine) makeSandbox(ctx context.Context, m *store.Mission, run, base, f
 	source := sandbox.Source{
 		Key: storeKey(m.RepositoryID), URL: fmt.Sprintf("%s/%s/%s", e.GitHubURL, m.Owner, m.Name), Base: base, From: from,
 	}
-	id, err := e.Sandboxes.Create(ctx, m.ID, source, sandbox.Options{ID: sandbox.ID(run), Parent: parent})
+	backend, err := e.backendOf(ctx, m.Run)
+	if err != nil {
+		return "", err
+	}
+	id, err := e.Sandboxes.Create(ctx, m.ID, source, sandbox.Options{ID: sandbox.ID(run), Backend: backend, Parent: parent})
 	if err != nil {
 		return "", fmt.Errorf("sandbox %s: %w", run, err)
 	}
@@ -52,15 +56,21 @@ func (e *Engine) describeSandbox(m *store.Mission, id sandbox.ID) string {
 	if err != nil {
 		return string(id)
 	}
-	network := "no network"
+	by, network := "bubblewrap", "no network"
+	if r.Backend == "container" {
+		by = "a container of its own"
+	}
 	if open := networkOf(m); len(open) > 0 {
 		network = "network to " + strings.Join(open, ", ") + " only"
 	}
-	return fmt.Sprintf("%s: %s, bubblewrap, %s, no credential", id, r.Backend, network)
+	return fmt.Sprintf("%s: %s, %s, %s, no credential", id, r.Backend, by, network)
 }
 
 // createForIssue makes the sandbox at the pinned base and lays what the agent is given beside it.
 func (e *Engine) createForIssue(ctx context.Context, m *store.Mission) (next, error) {
+	if held, err := e.trusted(ctx, m); held != nil || err != nil {
+		return orNext(held), err
+	}
 	base, refspec, from := baseOf(m)
 	if err := e.ensureCommit(ctx, m, base, refspec); err != nil {
 		return next{}, err
@@ -97,7 +107,7 @@ func (e *Engine) inspect(ctx context.Context, m *store.Mission) (next, error) {
 	if err := e.Store.SaveRun(ctx, run); err != nil {
 		return next{}, err
 	}
-	if err := e.recordFindings(ctx, id); err != nil {
+	if err := e.recordFindings(ctx, m, id); err != nil {
 		return next{}, err
 	}
 	outcome, err := e.agentOutcome(m, run)
@@ -108,14 +118,6 @@ func (e *Engine) inspect(ctx context.Context, m *store.Mission) (next, error) {
 		return next{}, e.blame(ctx, m, run, final)
 	}
 	return next{step: stepVerify, found: describeChanges(changes)}, nil
-}
-
-func (e *Engine) recordFindings(ctx context.Context, id sandbox.ID) error {
-	record, err := e.Sandboxes.Record(id)
-	if err != nil {
-		return err
-	}
-	return e.Store.AddFindings(ctx, record.Findings)
 }
 
 func describeChanges(changes []sandbox.Change) string {
@@ -189,6 +191,9 @@ func (e *Engine) clear(ctx context.Context, m *store.Mission, why string) error 
 		return err
 	}
 	for _, id := range []sandbox.ID{sandbox.ID(m.Run), checksSandbox(m.Run, o)} {
+		if err := e.recordFindings(ctx, m, id); err != nil {
+			return err
+		}
 		if _, err := e.Sandboxes.Discard(ctx, id); err != nil && !errors.Is(err, sandbox.ErrUnknown) {
 			return fmt.Errorf("discard %s: %w", id, err)
 		}

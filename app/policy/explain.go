@@ -50,6 +50,8 @@ func (p *Policy) Explain() []Line {
 		p.line("review.requester", strconv.FormatBool(p.Review.Requester)),
 		p.line("triggers.who", p.Triggers.Who+" permission or more"),
 		p.line("triggers.labels", list(p.Triggers.Labels)),
+		p.line("trust.colleagues", p.Trust.Colleagues+" permission or more"),
+		p.line("trust.outsiders", p.Trust.Outsiders),
 	)
 	lines = append(lines, p.explainPromotion()...)
 	return append(lines,

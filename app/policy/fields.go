@@ -27,6 +27,7 @@ func (r *reader) policy(n ast.Node, p *Policy) {
 		field{name: "triggers", read: func(n ast.Node, k string) { r.triggers(n, k, &p.Triggers) }},
 		field{name: "gates", read: func(n ast.Node, k string) { p.Gates = r.gates(n, k) }},
 		field{name: "promote", read: func(n ast.Node, k string) { r.promote(n, k, &p.Promote) }},
+		field{name: "trust", read: func(n ast.Node, k string) { r.trust(n, k, &p.Trust) }},
 		field{name: "context", read: func(n ast.Node, k string) { r.context(n, k, &p.Context) }},
 	)
 }
@@ -182,6 +183,13 @@ func (r *reader) triggers(n ast.Node, key string, t *Triggers) {
 		field{name: "labels", read: func(n ast.Node, k string) {
 			t.Labels = r.texts(n, k, checkLabel)
 		}},
+	)
+}
+
+func (r *reader) trust(n ast.Node, key string, t *Trust) {
+	r.mapping(n, key,
+		field{name: "colleagues", read: func(n ast.Node, k string) { t.Colleagues, _ = r.oneOf(n, k, "write", "maintain", "admin") }},
+		field{name: "outsiders", read: func(n ast.Node, k string) { t.Outsiders, _ = r.oneOf(n, k, Contain, Refuse) }},
 	)
 }
 

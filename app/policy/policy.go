@@ -37,6 +37,7 @@ type Policy struct {
 	Triggers Triggers `json:"triggers"`
 	Gates    Gates    `json:"gates,omitempty"`
 	Promote  Promote  `json:"promote"`
+	Trust    Trust    `json:"trust"`
 	Context  Context  `json:"context"`
 
 	file string              // the name that Parse was given; empty for Default
@@ -111,6 +112,19 @@ func (t Triggers) Allows(permission string) bool {
 	return have >= 0 && need >= 0 && have >= need
 }
 
+// Trust says what text by others needs. It can ask for more than the bot does, never for less: whose text the bot itself takes for an
+// outsider's stays one.
+type Trust struct {
+	Colleagues string `json:"colleagues"` // write, maintain or admin: the least permission of everybody whose text is no outsider's
+	Outsiders  string `json:"outsiders"`  // contain: their text needs the stronger boundary; refuse: nothing is done with it
+}
+
+// What is done with text by outsiders.
+const (
+	Contain = "contain"
+	Refuse  = "refuse"
+)
+
 // Context names files of the repository, by globs, that the agent is given as read-only copies.
 type Context struct {
 	Skills []string `json:"skills,omitempty"`
@@ -130,6 +144,7 @@ func Default() *Policy {
 		Budget:   Budget{Time: 40 * time.Minute, Rounds: 5, Money: 5 * usd, Output: 50 * megabyte},
 		Review:   Review{Approvals: 1},
 		Triggers: Triggers{Who: "write", Labels: []string{"sandpiper"}},
+		Trust:    Trust{Colleagues: "write", Outsiders: Contain},
 		Promote:  Promote{Reviewers: true},
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/sandpiper-bot/sandpiper/sandbox"
 )
 
 // Run is one attempt at a mission. The JSON columns hold what each step of it found.
@@ -90,39 +88,6 @@ func (s *Store) Promotion(ctx context.Context, run string) (Promotion, error) {
 	}
 	p.CreatedAt = fromMillis(created)
 	return p, nil
-}
-
-// AddFindings records facts about the boundary; one that is recorded already stays as it is.
-func (s *Store) AddFindings(ctx context.Context, findings []sandbox.Finding) error {
-	return s.inTx(ctx, func(tx conn, _ *sql.Tx) error {
-		for _, f := range findings {
-			if _, err := tx.exec(ctx, `insert into findings (run, at, kind, severity, observer, evidence, outcome)
-				values (?, ?, ?, ?, ?, ?, ?) on conflict do nothing`, f.Run, millis(f.Time), f.Kind, f.Severity, f.Observer, f.Evidence, f.Outcome); err != nil {
-				return fmt.Errorf("finding of %s: %w", f.Run, err)
-			}
-		}
-		return nil
-	})
-}
-
-// Findings reads what was recorded of a run.
-func (s *Store) Findings(ctx context.Context, run string) ([]sandbox.Finding, error) {
-	rows, err := s.query(ctx, `select run, at, kind, severity, observer, evidence, outcome from findings where run = ? order by at, id`, run)
-	if err != nil {
-		return nil, fmt.Errorf("findings of %s: %w", run, err)
-	}
-	defer rows.Close()
-	var found []sandbox.Finding
-	for rows.Next() {
-		var f sandbox.Finding
-		var at int64
-		if err := rows.Scan(&f.Run, &at, &f.Kind, &f.Severity, &f.Observer, &f.Evidence, &f.Outcome); err != nil {
-			return nil, fmt.Errorf("findings of %s: %w", run, err)
-		}
-		f.Time = fromMillis(at)
-		found = append(found, f)
-	}
-	return found, rows.Err()
 }
 
 // Effect says whether something was done at GitHub already, and the id that GitHub gave it.

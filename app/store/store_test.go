@@ -250,9 +250,10 @@ func testRunsPromotionsFindingsEffects(t *testing.T, s *Store) {
 		t.Errorf("promotion %v (-want +got):\n%s", err, cmp.Diff(p, got))
 	}
 	f := sandbox.Finding{Run: "r-1-1", Time: noon, Kind: "collect.special", Severity: "low", Observer: "host", Evidence: "p: a FIFO", Outcome: "contained"}
-	for range 2 {
-		if err := s.AddFindings(ctx, []sandbox.Finding{f}); err != nil {
-			t.Fatal(err)
+	for i := range 2 {
+		fresh, err := s.AddFindings(ctx, []sandbox.Finding{f})
+		if err != nil || len(fresh) != 1-i {
+			t.Fatalf("%d new findings the %d. time, %v", len(fresh), i+1, err)
 		}
 	}
 	if got, err := s.Findings(ctx, "r-1-1"); err != nil || cmp.Diff([]sandbox.Finding{f}, got) != "" {

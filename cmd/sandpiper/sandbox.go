@@ -67,7 +67,7 @@ func openSandboxes(environ []string) (*sandboxes, error) {
 		return nil, usageError(err)
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	stores, manager, err := app.OpenSandboxes(c, nil, log)
+	stores, manager, err := app.OpenSandboxes(c, nil, nil, log)
 	if err != nil {
 		return nil, err
 	}

@@ -45,7 +45,7 @@ type Outcome struct {
 
 // Result is one round of probes on one backend, with everything that was observed.
 type Result struct {
-	Backend  string        `json:"backend"`
+	Backend  string        `json:"backend"` // that was chosen, where the machine chooses
 	Verdict  Verdict       `json:"verdict"` // the worst of all
 	Tier     Tier          `json:"tier"`
 	Lowered  []string      `json:"lowered,omitempty"` // why the tier is not outsider
@@ -54,6 +54,8 @@ type Result struct {
 	Took     time.Duration `json:"took_ns"`
 	Probes   []Outcome     `json:"probes"`
 	Observed []Observation `json:"observed"` // raw, as it was seen
+	// Unavailable says that the backend cannot work on this machine at all, which waiting does not change.
+	Unavailable bool `json:"unavailable,omitempty"`
 }
 
 // Observation is one thing that was seen, and who saw it.

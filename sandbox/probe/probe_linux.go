@@ -75,6 +75,7 @@ func Run(ctx context.Context, o Options) Result {
 	r.result = Result{Backend: o.Backend, Started: o.Now().UTC()}
 	began := o.Now()
 	err := r.try(ctx)
+	r.result.Unavailable = errors.As(err, new(*sandbox.ErrUnavailable))
 	r.judge(err)
 	r.result.Took = o.Now().Sub(began)
 	return r.result
@@ -153,6 +154,9 @@ func (r *round) launch(ctx context.Context) error {
 		return err
 	}
 	r.result.Run = id
+	if rec, err := r.Sandboxes.Record(id); err == nil {
+		r.result.Backend = rec.Backend
+	}
 	defer func() {
 		ctx := context.WithoutCancel(ctx)
 		if _, err := r.Sandboxes.Discard(ctx, id); err == nil {
