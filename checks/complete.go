@@ -2,6 +2,7 @@ package checks
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -24,9 +25,60 @@ const (
 func (r *Reporter) Complete(ctx context.Context, gh *github.Client, t Target, key ExternalID, res Result) (*github.CheckRun, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.o.Deadline)
 	defer cancel()
-	runs, err := r.ensure(ctx, gh, t, key, "in_progress", res.Started)
+	defer r.enter(t.HeadSHA + key.String())()
+	runs, err := r.find(ctx, gh, t, key)
 	if err != nil {
 		return nil, err
+	}
+	return r.completeRuns(ctx, gh, t, key, runs, res)
+}
+
+// Final is how one check ended.
+type Final struct {
+	Key    ExternalID
+	Result Result
+}
+
+// CompleteAll is Complete for several checks of one commit. What is there is listed once for all of them, and what is not is
+// created as it ended, so that N checks that nobody showed before cost N+1 calls. It goes on after an error and returns all.
+func (r *Reporter) CompleteAll(ctx context.Context, gh *github.Client, t Target, all []Final) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.o.Deadline)
+	defer cancel()
+	listed, err := r.list(ctx, gh, t, "")
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, f := range all {
+		leave := r.enter(t.HeadSHA + f.Key.String())
+		_, err := r.completeRuns(ctx, gh, t, f.Key, of(listed, f.Key), f.Result)
+		leave()
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// completeRuns concludes the runs of a key, or makes one that is concluded.
+func (r *Reporter) completeRuns(ctx context.Context, gh *github.Client, t Target, key ExternalID, runs []*github.CheckRun, res Result) (*github.CheckRun, error) {
+	if len(runs) == 0 && len(res.Annotations) <= batch {
+		u := r.final(t, key, res, res.Annotations, "")
+		run, _, err := gh.Checks.CreateCheckRun(ctx, t.Owner, t.Repo, github.CreateCheckRunOptions{
+			Name: u.Name, HeadSHA: t.HeadSHA, ExternalID: github.String(key.String()), DetailsURL: u.DetailsURL, Status: u.Status,
+			Conclusion: u.Conclusion, StartedAt: u.StartedAt, CompletedAt: u.CompletedAt, Output: u.Output,
+		})
+		if err == nil {
+			return run, nil
+		}
+		if !transient(err) && !rejected(err) {
+			return nil, classify("create check run "+key.String(), err)
+		}
+		// It may be there all the same, or its annotations were not liked: the long way sees.
+	}
+	if len(runs) == 0 {
+		var err error
+		if runs, err = r.make(ctx, gh, t, key, "in_progress", res.Started); err != nil {
+			return nil, err
+		}
 	}
 	var first *github.CheckRun
 	for _, run := range runs { // all of them: a twin left open would block too

@@ -117,6 +117,11 @@ func (r *Reporter) OpenRuns(ctx context.Context, gh *github.Client, t Target) ([
 // ensure finds the Check Runs of a key, or creates one. There is more than one only when two processes raced.
 func (r *Reporter) ensure(ctx context.Context, gh *github.Client, t Target, key ExternalID, status string, started time.Time) ([]*github.CheckRun, error) {
 	defer r.enter(t.HeadSHA + key.String())()
+	return r.make(ctx, gh, t, key, status, started)
+}
+
+// make is ensure for whoever is in the lane of the key.
+func (r *Reporter) make(ctx context.Context, gh *github.Client, t Target, key ExternalID, status string, started time.Time) ([]*github.CheckRun, error) {
 	runs, err := r.find(ctx, gh, t, key)
 	if err != nil || len(runs) > 0 {
 		return runs, err
@@ -141,13 +146,17 @@ func (r *Reporter) find(ctx context.Context, gh *github.Client, t Target, key Ex
 	if err != nil {
 		return nil, err
 	}
-	var runs []*github.CheckRun
+	return of(all, key), nil
+}
+
+// of gives the runs of a key.
+func of(all []*github.CheckRun, key ExternalID) (runs []*github.CheckRun) {
 	for _, run := range all {
 		if run.GetExternalID() == key.String() {
 			runs = append(runs, run)
 		}
 	}
-	return runs, nil
+	return runs
 }
 
 // list gives the runs of this App on the commit, of one name or of all, every attempt of them: the default of the API is

@@ -152,6 +152,8 @@ func TestConcludesWithoutAnnotationsThatAreNotTaken(t *testing.T) {
 		w := newWorld(t)
 		list, _ := annotations(5)
 		res := failed(list)
+		_, err := w.reporter.Queue(t.Context(), w.gh, w.target, w.key)
+		must(t, err)
 		spoil(w, &res)
 		run, err := w.reporter.Complete(t.Context(), w.gh, w.target, w.key, res)
 		if err != nil {
@@ -259,6 +261,32 @@ func TestAnotherAppsRunIsNotOurs(t *testing.T) {
 	}
 }
 
+// TestCompleteAllCostsOneCallMore than there are checks, and again finds what is there.
+func TestCompleteAllCostsOneCallMore(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	list, _ := annotations(3)
+	other := w.key
+	other.Check = "lint"
+	all := []Final{{w.key, failed(list)}, {other, failed(nil)}}
+	w.server.ResetCallCounts()
+	must(t, w.reporter.CompleteAll(t.Context(), w.gh, w.target, all))
+	if got := w.server.CallCount("", ""); got != 3 {
+		t.Errorf("%d calls for two checks, want 3", got)
+	}
+	must(t, w.reporter.CompleteAll(t.Context(), w.gh, w.target, all))
+	runs, _, err := w.gh.Checks.ListCheckRunsForRef(t.Context(), w.target.Owner, w.target.Repo, w.target.HeadSHA, nil)
+	must(t, err)
+	if runs.GetTotal() != 2 {
+		t.Fatalf("%d runs, want 2", runs.GetTotal())
+	}
+	for _, run := range runs.CheckRuns {
+		if run.GetConclusion() != "failure" {
+			t.Errorf("%s is %s %s", run.GetName(), run.GetStatus(), run.GetConclusion())
+		}
+	}
+}
+
 func TestReporterErrors(t *testing.T) {
 	t.Parallel()
 	t.Run("unknown commit", func(t *testing.T) {
@@ -280,6 +308,8 @@ func TestReporterErrors(t *testing.T) {
 	t.Run("run vanished", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
+		_, err := w.reporter.Queue(t.Context(), w.gh, w.target, w.key)
+		must(t, err)
 		must(t, w.server.AddFault(double.Fault{Method: http.MethodPatch, Path: "/check-runs/", Status: 404, Times: -1}))
 		if _, err := w.reporter.Complete(t.Context(), w.gh, w.target, w.key, failed(nil)); !errors.Is(err, ErrGone) {
 			t.Errorf("got %v, want %v", err, ErrGone)
@@ -288,8 +318,10 @@ func TestReporterErrors(t *testing.T) {
 	t.Run("rate limit", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
+		_, err := w.reporter.Queue(t.Context(), w.gh, w.target, w.key)
+		must(t, err)
 		must(t, w.server.AddFault(double.SecondaryLimit(http.MethodPatch, "/check-runs/", -1, time.Minute)))
-		_, err := w.reporter.Complete(t.Context(), w.gh, w.target, w.key, failed(nil))
+		_, err = w.reporter.Complete(t.Context(), w.gh, w.target, w.key, failed(nil))
 		var limited *github.AbuseRateLimitError
 		if !errors.As(err, &limited) || limited.GetRetryAfter() != time.Minute {
 			t.Errorf("got %v, want to be told to wait a minute", err)

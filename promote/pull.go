@@ -52,16 +52,10 @@ func (p *publication) pulls(ctx context.Context, branch string) ([]*github.PullR
 
 // offer opens the pull request, or takes the one that is there.
 func (p *publication) offer(ctx context.Context, pull *github.PullRequest) error {
-	if pull == nil {
-		open, err := p.open(ctx)
-		if err != nil {
-			return err
-		}
-		pull = open
-	}
 	if pull != nil {
 		return p.adopt(ctx, pull)
 	}
+	// Whoever pushed has just looked through the pull requests of the branch; one that was opened since makes this fail.
 	_, draft := p.req.draft()
 	pull, err := p.create(ctx, draft)
 	if draft && says(err, "draft pull request") { // not in private repositories of the free plan

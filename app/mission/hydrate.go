@@ -52,7 +52,7 @@ func (e *Engine) readTask(ctx context.Context, m *store.Mission) (agent.Task, er
 	if err != nil {
 		return agent.Task{}, err
 	}
-	people := e.people(gh, repoOf(m))
+	people := e.people(gh, repoOf(m), agent.Person{Login: m.Requester, Standing: text.Role})
 	t := agent.Task{
 		Repository: m.Owner + "/" + m.Name, Instruction: m.Instruction, TriggeredAt: m.TriggeredAt,
 		Issue: agent.Issue{
@@ -109,9 +109,12 @@ func listComments(ctx context.Context, gh *github.Client, m *store.Mission) (all
 	return all, nil
 }
 
-// people looks up what an author may do here, each person once.
-func (e *Engine) people(gh *github.Client, repo installation.Repo) func(ctx context.Context, login string, bot bool) (agent.Person, error) {
+// people looks up what an author may do here, each person once. What the requester may do was asked when the mission began.
+func (e *Engine) people(gh *github.Client, repo installation.Repo, requester agent.Person) func(ctx context.Context, login string, bot bool) (agent.Person, error) {
 	known := map[string]agent.Person{}
+	if requester.Standing != "" {
+		known[requester.Login] = requester
+	}
 	return func(ctx context.Context, login string, bot bool) (agent.Person, error) {
 		if p, ok := known[login]; ok || login == "" || bot {
 			if !ok {

@@ -173,15 +173,15 @@ func (e *Engine) report(ctx context.Context, m *store.Mission) (next, error) {
 		return next{}, err
 	}
 	results = append(results, e.gatesResult(o, run))
+	var all []checks.Final
 	for _, r := range results {
-		_, err := e.Reporter.Complete(ctx, gh, e.target(m), checkKey(m, r.Check), r)
-		if errors.Is(err, checks.ErrGone) || errors.Is(err, checks.ErrNoCommit) {
-			e.Log.Warn("check not reported", "mission", m.ID, "check", r.Name, "error", err)
-			continue
-		}
-		if err != nil {
-			return next{}, err
-		}
+		all = append(all, checks.Final{Key: checkKey(m, r.Check), Result: r})
+	}
+	err = e.Reporter.CompleteAll(ctx, gh, e.target(m), all)
+	if errors.Is(err, checks.ErrGone) || errors.Is(err, checks.ErrNoCommit) {
+		e.Log.Warn("checks not reported", "mission", m.ID, "error", err)
+	} else if err != nil {
+		return next{}, err
 	}
 	if err := e.gate(ctx, m); err != nil {
 		return next{}, err

@@ -57,6 +57,7 @@ type task struct {
 	Body   string `json:"body"`
 	Author string `json:"author"`
 	Label  string `json:"label,omitempty"` // that started it
+	Role   string `json:"role,omitempty"`  // of the requester, as it was then
 }
 
 // labelled starts a mission when the trigger label was put on an issue or pull request.
@@ -116,6 +117,7 @@ type trigger struct {
 	label       string // "" for a slash command
 	instruction string
 	at          time.Time
+	role        string // of the person; set by start
 }
 
 // start decides on a trigger and begins a mission, or refuses, visibly and once.
@@ -140,6 +142,7 @@ func (e *Engine) start(ctx context.Context, t trigger) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	t.role = orNone(who.role, who.permission)
 	if !who.mayWrite() {
 		return e.refuse(ctx, gh, t, "permission", "Only people with write access start missions here, and @"+t.by.Login+" has "+orNone(who.role, who.permission)+" access.")
 	}
@@ -153,7 +156,7 @@ func (e *Engine) start(ctx context.Context, t trigger) (string, error) {
 }
 
 func (e *Engine) begin(ctx context.Context, gh *github.Client, t trigger) (string, error) {
-	text, err := json.Marshal(task{Title: t.issue.Title, Body: t.issue.Body, Author: t.issue.Author.Login, Label: t.label})
+	text, err := json.Marshal(task{Title: t.issue.Title, Body: t.issue.Body, Author: t.issue.Author.Login, Label: t.label, Role: t.role})
 	if err != nil {
 		return "", err
 	}

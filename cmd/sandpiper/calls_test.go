@@ -1,0 +1,77 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// calls are the calls that GitHub has seen, by method and pattern.
+func (w *world) calls() map[string]int {
+	w.t.Helper()
+	answer := must1(http.Get(w.double.URL() + "/_double/calls"))(w.t)
+	defer answer.Body.Close()
+	var all map[string]int
+	must(w.t, json.NewDecoder(answer.Body).Decode(&all))
+	return all
+}
+
+// mostCalls is how many calls a mission with two checks may cost, by the page on the architecture.
+const mostCalls = 20
+
+// TestCallsOfAMission holds the table of calls in docs/architecture.md to what is called. Mints of tokens are apart, with the
+// one call each that tries the new token; git is no API call. The first mission of a bot asks once for the bot's own
+// account, so it is the second one that counts.
+func TestCallsOfAMission(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, calc(fixes))
+	w.env = []string{"SANDPIPER_SWEEP_EVERY=1h"} // the first round, which looks for labels, is over when the first mission is
+	w.start()
+	waits := func(missions int) {
+		w.until("the mission waits", func() bool { return strings.Count(w.bot.text(), `"next":"waiting"`) == missions })
+	}
+	w.label("octavia", w.openIssue("The first", ""))
+	waits(1)
+	n := w.openIssue("The second", "")
+	w.double.ResetCallCounts()
+	w.label("octavia", n)
+	waits(2)
+	got, total := map[string]int{}, 0
+	for call, times := range w.calls() {
+		switch {
+		case strings.HasPrefix(call, "GIT "), strings.HasSuffix(call, "/access_tokens"):
+			continue
+		case call == "POST /repos/{owner}/{repo}/issues/{issue_number}/labels":
+			times-- // the person's
+		case call == "GET /repos/{owner}/{repo}":
+			times -= w.calls()["POST /app/installations/{installation_id}/access_tokens"]
+		}
+		if times > 0 {
+			got[call] = times
+			total += times
+		}
+	}
+	if total > mostCalls {
+		t.Errorf("%d calls, want at most %d", total, mostCalls)
+	}
+	if diff := cmp.Diff(documentedCalls(t), got); diff != "" {
+		t.Errorf("calls (-docs/architecture.md +a mission):\n%s", diff)
+	}
+}
+
+// documentedCalls reads the table of calls.
+func documentedCalls(t *testing.T) map[string]int {
+	t.Helper()
+	page := string(must1(os.ReadFile("../../docs/architecture.md"))(t))
+	calls := map[string]int{}
+	for _, line := range regexp.MustCompile("(?m)^\\| `([A-Z]+ /[^`]+)` \\| ([0-9]+) \\|").FindAllStringSubmatch(page, -1) {
+		calls[line[1]] += must1(strconv.Atoi(line[2]))(t)
+	}
+	return calls
+}
