@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -176,6 +177,39 @@ func TestBudgetEndsAMission(t *testing.T) {
 	w.ended(n, "out of budget")
 	if len(w.pulls()) != 0 || !w.said(n, `0\.01 USD`) {
 		t.Errorf("%d pull requests; %v", len(w.pulls()), w.comments(n))
+	}
+}
+
+// The command line gives a command a model in the same way.
+func TestSandboxExecWithAModel(t *testing.T) {
+	t.Parallel()
+	api := model.New(model.Options{Key: modelKey})
+	upstream := httptest.NewServer(api)
+	t.Cleanup(upstream.Close)
+	repo := t.TempDir()
+	for _, args := range [][]string{{"init", "-q", "-b", "main"}, {"-c", "user.name=A", "-c", "user.email=a@example.com", "commit", "-q", "--allow-empty", "-m", "x"}} {
+		cmd := exec.Command("git", args...)
+		cmd.Dir = repo
+		must(t, cmd.Run())
+	}
+	state := stateParent(t)
+	call := func(args ...string) string {
+		cmd := exec.Command(must1(os.Executable())(t), append([]string{"sandbox"}, args...)...)
+		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + state, "SANDPIPER_STATE_DIR=" + filepath.Join(state, "state"),
+			"SANDPIPER_MODEL_OPENAI_URL=" + upstream.URL, "SANDPIPER_MODEL_OPENAI_KEY=" + modelKey}
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			return string(out) + err.Error()
+		}
+		return strings.TrimSpace(string(out))
+	}
+	id := call("create", "--repo", repo, "--base", "HEAD")
+	script := `echo "$SANDPIPER_MODEL_OPENAI_URL"; bash -c 'exec 3<>/dev/tcp/127.0.0.1/3128; printf "GET /model/openai/v1/models HTTP/1.0\r\n\r\n" >&3; head -1 <&3'`
+	if got := call("exec", id, "--model", "openai", "--", "sh", "-c", script); !strings.Contains(got, "http://127.0.0.1:3128/model/openai") || !strings.Contains(got, "200 OK") {
+		t.Errorf("%s", got)
+	}
+	if got := call("exec", id, "--model", "gemini", "--", "true"); !strings.Contains(got, "no key for the model endpoint gemini") {
+		t.Errorf("%s", got)
 	}
 }
 

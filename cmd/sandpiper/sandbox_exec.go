@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-bot/sandpiper/sandbox"
+	"github.com/sandpiper-bot/sandpiper/sandbox/broker"
 	"github.com/sandpiper-bot/sandpiper/sandbox/egress"
 )
 
@@ -63,8 +64,24 @@ func commandFlags(cmd *cobra.Command, c *sandbox.Command) {
 	f.StringVar(&c.Dir, "dir", "", "begin in this directory of the checkout")
 	f.StringArrayVar(&c.Env, "env", nil, "NAME=VALUE for its environment; may be given several times")
 	f.DurationVar(&c.Timeout, "timeout", 0, "time that it may take (default: the limit of the sandbox)")
+	f.Var(&grantFlag{c}, "model", "let it ask this model endpoint (anthropic, openai, gemini) at $SANDPIPER_MODEL_<NAME>_URL, with the key outside, and fetch origin; may be given several times")
 	f.StringArrayVar(&c.Network, "net", nil, "let it reach this `HOST` (with :port, or *. in front), or a group: "+strings.Join(egress.Groups(), ", ")+"; may be given several times")
 }
+
+// grantFlag adds endpoints of the broker to what a command may use.
+type grantFlag struct{ command *sandbox.Command }
+
+func (g *grantFlag) Set(name string) error {
+	if g.command.Broker == nil {
+		g.command.Broker = &sandbox.Grant{Git: true}
+	}
+	g.command.Broker.Models = append(g.command.Broker.Models, name)
+	g.command.Env = append(g.command.Env, "SANDPIPER_MODEL_"+strings.ToUpper(name)+"_URL="+broker.Endpoint(name))
+	return nil
+}
+
+func (g *grantFlag) String() string { return "" }
+func (g *grantFlag) Type() string   { return "NAME" }
 
 // exitOf ends as the command did, and says what its status alone does not.
 func exitOf(command string, exit sandbox.Exit) error {
