@@ -109,11 +109,13 @@ func listComments(ctx context.Context, gh *github.Client, m *store.Mission) (all
 	return all, nil
 }
 
-// people looks up what an author may do here, each person once. What the requester may do was asked when the mission began.
-func (e *Engine) people(gh *github.Client, repo installation.Repo, requester agent.Person) func(ctx context.Context, login string, bot bool) (agent.Person, error) {
+// people looks up what an author may do here, each person once, and those whose standing is told not at all.
+func (e *Engine) people(gh *github.Client, repo installation.Repo, told ...agent.Person) func(ctx context.Context, login string, bot bool) (agent.Person, error) {
 	known := map[string]agent.Person{}
-	if requester.Standing != "" {
-		known[requester.Login] = requester
+	for _, p := range told {
+		if p.Standing != "" {
+			known[p.Login] = p
+		}
 	}
 	return func(ctx context.Context, login string, bot bool) (agent.Person, error) {
 		if p, ok := known[login]; ok || login == "" || bot {
