@@ -46,6 +46,9 @@ func CommitMessage(r Request, redact func(string) string) string {
 		fmt.Fprintf(&b, "Refs: #%d\n", r.Issue)
 	}
 	fmt.Fprintf(&b, "Sandpiper-Mission: %s\nSandpiper-Run: %s\n", oneLine(r.Mission, redact), oneLine(string(r.Run), redact))
+	if r.Signoff {
+		fmt.Fprintf(&b, "Signed-off-by: %s <%s>\n", oneLine(r.Bot.Login, redact), noreply(r.Bot))
+	}
 	if by != "" && r.Requester.ID > 0 {
 		fmt.Fprintf(&b, "Co-authored-by: %s <%s>\n", r.Requester.Login, noreply(r.Requester))
 	}
@@ -59,6 +62,8 @@ var fixups = regexp.MustCompile(`(?i)^((fixup|squash|amend)!\s*)+`)
 func title(r Request, limit int, redact func(string) string) string {
 	s := quote.Plain(quote.Cut(redact(r.Title), 1000, ""))
 	s = strings.TrimRight(strings.TrimSpace(fixups.ReplaceAllString(s, "")), ".")
+	pattern := r.pattern()
+	limit = max(limit-len(pattern)+len("{title}"), 20)
 	if len(s) > limit {
 		s = quote.Cut(s, limit, "")
 		if at := strings.LastIndexByte(s[:len(s)-2], ' '); at > limit/2 {
@@ -68,11 +73,21 @@ func title(r Request, limit int, redact func(string) string) string {
 	}
 	switch {
 	case s != "":
-		return s
 	case r.Issue > 0:
-		return fmt.Sprintf("Work on issue %d", r.Issue)
+		s = fmt.Sprintf("Work on issue %d", r.Issue)
+	default:
+		s = "Work of a coding agent"
 	}
-	return "Work of a coding agent"
+	return strings.Replace(pattern, "{title}", s, 1)
+}
+
+// pattern is that of titles, with the issue's number in it.
+func (r Request) pattern() string {
+	p := r.TitlePattern
+	if p == "" {
+		p = "{title}"
+	}
+	return strings.ReplaceAll(p, "{issue}", fmt.Sprint(r.Issue))
 }
 
 func oneLine(s string, redact func(string) string) string {

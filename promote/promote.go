@@ -77,32 +77,34 @@ type Branch struct{ Name, Head string }
 
 // Request is everything that a promotion is made of. The same request gives the same commit, branch and pull request.
 type Request struct {
-	Run         sandbox.ID
-	Mission     string
-	Owner, Repo string
-	RepoID      int64
-	Base        string // the branch that the change is for, by name
-	Issue       int    // 0: none
-	Title       string // of the issue, or of the task
-	Instruction string // what the requester added in a comment; optional
-	Requester   Person
-	Bot         Person    // such as sandpiper[bot]: author of the commit
-	When        time.Time // of the commit: a recorded time, not the present
-	Selection   sandbox.Selection
-	Staged      Staged // what Stage made; only for Publish
-	Draft       bool
-	DraftReason string  // for people
-	Workflows   bool    // the App may change workflow files
-	API         bool    // commits are made by GitHub's API, which signs them, instead of pushed
-	Previous    *Branch // what an earlier run of this mission pushed: this one goes on there
-	FollowUp    *FollowUp
-	Agent       string
-	Checks      []Check
-	Gates       []gates.Result
-	CheckedTree string // that the checks ran on; empty: not known
-	Given       []Item
-	Withheld    []Item
-	MissionURL  string
+	Run          sandbox.ID
+	Mission      string
+	Owner, Repo  string
+	RepoID       int64
+	Base         string // the branch that the change is for, by name
+	Issue        int    // 0: none
+	Title        string // of the issue, or of the task
+	TitlePattern string // of commits and pull requests, with {title} and {issue} in it; empty: the title alone
+	Signoff      bool   // commits carry Signed-off-by of the bot
+	Instruction  string // what the requester added in a comment; optional
+	Requester    Person
+	Bot          Person    // such as sandpiper[bot]: author of the commit
+	When         time.Time // of the commit: a recorded time, not the present
+	Selection    sandbox.Selection
+	Staged       Staged // what Stage made; only for Publish
+	Draft        bool
+	DraftReason  string  // for people
+	Workflows    bool    // the App may change workflow files
+	API          bool    // commits are made by GitHub's API, which signs them, instead of pushed
+	Previous     *Branch // what an earlier run of this mission pushed: this one goes on there
+	FollowUp     *FollowUp
+	Agent        string
+	Checks       []Check
+	Gates        []gates.Result
+	CheckedTree  string // that the checks ran on; empty: not known
+	Given        []Item
+	Withheld     []Item
+	MissionURL   string
 }
 
 // Result is what people can look at now.

@@ -3,12 +3,14 @@ package promote
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sandpiper-bot/sandpiper/sandbox"
 )
@@ -257,21 +259,22 @@ func (w *world) sameOnRandomTrees(n int, seed uint64) {
 	}
 }
 
+var (
+	randomFor  = flag.Duration("random", 0, "how long both transports are held to random trees, instead of a few of them")
+	randomFrom = flag.Uint64("seed", 0, "of the first random tree")
+)
+
 func TestTransportsOnRandomTrees(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	for seed := range uint64(8) {
-		w.sameOnRandomTrees(int(seed)+1, seed)
-	}
-}
-
-func FuzzTransports(f *testing.F) {
-	f.Add(uint64(99))
-	w := newWorld(f)
-	n := 100
-	f.Fuzz(func(t *testing.T, seed uint64) {
-		w.t = t
-		n++
+	began := time.Now()
+	n := 1
+	for seed := *randomFrom; n <= 8 || time.Since(began) < *randomFor; seed++ {
+		if n%100 == 0 { // the double slows down with what it holds
+			w = newWorld(t)
+		}
 		w.sameOnRandomTrees(n, seed)
-	})
+		n++
+	}
+	t.Logf("%d random trees", n-1)
 }

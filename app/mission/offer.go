@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-bot/sandpiper/app/installation"
+	"github.com/sandpiper-bot/sandpiper/app/policy"
 	"github.com/sandpiper-bot/sandpiper/app/store"
 	"github.com/sandpiper-bot/sandpiper/promote"
 	"github.com/sandpiper-bot/sandpiper/promote/gates"
@@ -19,8 +20,9 @@ import (
 // staged anew when a person selects something else of the same run.
 type offer struct {
 	promote.Staged
-	N     int            `json:"n"`            // how often the run was staged; names the sandbox of its checks
-	By    string         `json:"by,omitempty"` // who selected; empty: nobody did
+	N     int            `json:"n"`             // how often the run was staged; names the sandbox of its checks
+	By    string         `json:"by,omitempty"`  // who selected; empty: nobody did
+	API   bool           `json:"api,omitempty"` // its commit is made by GitHub's API
 	Gates []gates.Result `json:"gates,omitempty"`
 }
 
@@ -52,13 +54,16 @@ func (e *Engine) stage(ctx context.Context, m *store.Mission, run *store.Run) (o
 	if err != nil {
 		return o, err
 	}
-	r := commitRequest(m, run, bot)
+	p, err := policyOf(m)
+	if err != nil {
+		return o, err
+	}
+	r := commitRequest(m, run, bot, p)
 	if r.Selection = o.Selection; o.By == "" {
-		p, err := policyOf(m)
-		if err != nil {
-			return o, err
-		}
 		r.Selection.Drop = p.Promote.Drop
+	}
+	if o.API, err = e.transport(ctx, gh, p, r); err != nil {
+		return o, err
 	}
 	stored := promote.Stored{Stores: e.Git, Remote: e.remote(m, installation.Read)}
 	if o.Staged, err = promote.Stage(ctx, e.Sandboxes, stored, e.Redact, r); err != nil {
@@ -72,11 +77,11 @@ func (e *Engine) stage(ctx context.Context, m *store.Mission, run *store.Run) (o
 }
 
 // commitRequest is what the commit of a promotion is made of.
-func commitRequest(m *store.Mission, run *store.Run, bot promote.Person) promote.Request {
+func commitRequest(m *store.Mission, run *store.Run, bot promote.Person, p *policy.Policy) promote.Request {
 	r := promote.Request{
 		Run: sandbox.ID(m.Run), Mission: m.ID, Owner: m.Owner, Repo: m.Name, RepoID: m.RepositoryID, Base: m.BaseBranch,
 		Issue: m.Number, Title: m.Title, Instruction: m.Instruction, Requester: promote.Person{Login: m.Requester, ID: m.RequesterID},
-		Bot: bot, When: run.CreatedAt.Truncate(time.Second), Agent: run.Agent,
+		Bot: bot, When: run.CreatedAt.Truncate(time.Second), Agent: run.Agent, TitlePattern: p.Promote.Title, Signoff: p.Promote.Signoff,
 	}
 	if isFollowUp(m, run) {
 		r.FollowUp = &promote.FollowUp{Round: run.Attempt, Head: run.Base}

@@ -91,8 +91,12 @@ func (e *Engine) request(m *store.Mission, run *store.Run, bot promote.Person) (
 	if err != nil {
 		return promote.Request{}, err
 	}
-	r := commitRequest(m, run, bot)
-	r.Selection, r.Staged, r.CheckedTree, r.Gates = o.Selection, o.Staged, o.Tree, o.Gates
+	p, err := policyOf(m)
+	if err != nil {
+		return promote.Request{}, err
+	}
+	r := commitRequest(m, run, bot, p)
+	r.Selection, r.Staged, r.CheckedTree, r.Gates, r.API = o.Selection, o.Staged, o.Tree, o.Gates, o.API
 	if m.Branch != "" {
 		r.Previous = &promote.Branch{Name: m.Branch, Head: m.Head}
 	}

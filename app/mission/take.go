@@ -37,6 +37,9 @@ func (e *Engine) takeIssue(ctx context.Context, m *store.Mission) (next, error) 
 	if _, err := e.agentFor(p); err != nil {
 		return next{}, end(BlockedByPolicy, err, "%v", err)
 	}
+	if err := e.preflight(ctx, gh, m, p); err != nil {
+		return next{}, err
+	}
 	if err := e.tell(ctx, m); err != nil {
 		return next{}, err
 	}

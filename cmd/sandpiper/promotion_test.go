@@ -99,7 +99,7 @@ func TestCase11And12BaseMovesDuringTheRun(t *testing.T) {
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, calc("while [ ! -e go ]; do sleep 0.1; done\nrm go\n"+fixes, ".github/sandpiper.yml",
+			w := newWorld(t, calc("while [ ! -e /sandpiper/go ]; do sleep 0.1; done\n"+fixes, ".github/sandpiper.yml",
 				"agent: sh agent.sh\nchecks: [{name: both, run: 'grep -qx 1 sum.txt', required: true}]\n"))
 			w.start()
 			n := w.openIssue("Sum returns 0", "")
@@ -128,7 +128,7 @@ func TestCase11And12BaseMovesDuringTheRun(t *testing.T) {
 func (w *world) letGo() {
 	w.t.Helper()
 	run := must1(filepath.Glob(filepath.Join(w.dir, "state/runs/*")))(w.t)[0]
-	must(w.t, os.WriteFile(filepath.Join(run, filepath.Base(run), "go"), nil, 0o644))
+	must(w.t, os.WriteFile(filepath.Join(run, "task", "go"), nil, 0o644)) // seen inside as /sandpiper/go
 }
 
 // gatesOf is the Check Run `sandpiper / gates` of a commit.
@@ -207,5 +207,66 @@ func TestGatesWaitForAPerson(t *testing.T) {
 	}
 	if got, _, _ := w.gatesOf(pr.GetHead().GetSHA()); got != "success" {
 		t.Errorf("gates: %s", got)
+	}
+}
+
+// TestCase16RequiredSignatures: where commits have to be signed, GitHub makes them; also for a change that only objects can
+// express, and for another selection of it.
+func TestCase16RequiredSignatures(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, calc("echo x >tool\nchmod +x tool\nln -s tool link\n"+fixes))
+	must(t, w.double.AddRuleset("acme/calc", "signed", []string{"~ALL"}, "required_signatures"))
+	w.start()
+	n := w.openIssue("Sum returns 0", "")
+	w.label("octavia", n)
+	w.ended(n, "changed")
+	w.waits(1)
+	w.signed("link", "sum.txt", "tool")
+	w.say("octavia", n, "/sandpiper promote only sum.txt")
+	w.waits(2)
+	w.signed("sum.txt")
+}
+
+// signed holds the one pull request to these files and a commit that GitHub signed.
+func (w *world) signed(files ...string) {
+	w.t.Helper()
+	pulls := w.pulls()
+	if len(pulls) != 1 {
+		w.t.Fatalf("%d pull requests", len(pulls))
+	}
+	if diff := cmp.Diff(files, w.filesOf(pulls[0].GetNumber())); diff != "" {
+		w.t.Errorf("files (-want +got)\n%s", diff)
+	}
+	commit, _, err := w.as("rita").Git.GetCommit(w.t.Context(), "acme", "calc", pulls[0].GetHead().GetSHA())
+	must(w.t, err)
+	if !commit.GetVerification().GetVerified() {
+		w.t.Errorf("the commit is not signed: %v", commit)
+	}
+}
+
+// TestPreflight ends missions before the agent works for nothing.
+func TestPreflight(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		rule, policy, says string
+	}{
+		"no branches":       {"creation", "", "create no branch"},
+		"pushes not signed": {"required_signatures", "promote: {transport: push}\n", "have to be signed"},
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, calc(fixes, ".github/sandpiper.yml", "agent: sh agent.sh\nchecks: []\n"+c.policy))
+			must(t, w.double.AddRuleset("acme/calc", "rules", []string{"refs/heads/sandpiper/**/*"}, c.rule))
+			w.start()
+			n := w.openIssue("Sum returns 0", "")
+			w.label("octavia", n)
+			w.ended(n, "blocked by rule")
+			if !w.said(n, c.says) || len(w.comments(n)) != 1 {
+				t.Errorf("comments %q", w.comments(n))
+			}
+			if strings.Contains(w.bot.text(), `"detail":"agent"`) {
+				t.Error("the agent was started")
+			}
+		})
 	}
 }

@@ -1,0 +1,47 @@
+package mission
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/go-github/v60/github"
+
+	"github.com/sandpiper-bot/sandpiper/app/policy"
+	"github.com/sandpiper-bot/sandpiper/app/store"
+	"github.com/sandpiper-bot/sandpiper/promote"
+)
+
+// preflight ends a mission whose result the repository's rules would not take, before an agent works for nothing.
+func (e *Engine) preflight(ctx context.Context, gh *github.Client, m *store.Mission, p *policy.Policy) error {
+	bot, err := e.bot(ctx, gh)
+	if err != nil {
+		return err
+	}
+	r := commitRequest(m, &store.Run{CreatedAt: m.CreatedAt}, bot, p)
+	rules, err := promote.ReadRules(ctx, gh, r)
+	if err != nil {
+		return err
+	}
+	r.API = byAPI(p, rules)
+	if err := promote.Refusal(rules.Unmet(r)); err != nil {
+		return end(BlockedByRule, err, "the rules of this repository would not take a pull request of the bot: %s", plainCause(err))
+	}
+	return nil
+}
+
+// byAPI says whether commits are made by GitHub's API: where they have to be signed, or the policy says so.
+func byAPI(p *policy.Policy, rules promote.Rules) bool {
+	if p.Promote.Transport != "" {
+		return p.Promote.Transport == "api"
+	}
+	return rules.Signatures()
+}
+
+// transport reads the rules once more when the result is there, since they may have changed meanwhile.
+func (e *Engine) transport(ctx context.Context, gh *github.Client, p *policy.Policy, r promote.Request) (api bool, err error) {
+	rules, err := promote.ReadRules(ctx, gh, r)
+	if err != nil {
+		return false, fmt.Errorf("transport: %w", err)
+	}
+	return byAPI(p, rules), nil
+}
