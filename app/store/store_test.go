@@ -203,7 +203,7 @@ func testSaveKeepsWishes(t *testing.T, s *Store) {
 	if err := s.Supersede(t.Context(), m.ID, "9ad01ce", "", noon); err != nil {
 		t.Fatal(err)
 	}
-	m.Step = "execute"
+	m.Step, m.DueAt = "execute", time.Time{}
 	if err := s.Save(t.Context(), m, noon); err != nil {
 		t.Fatal(err)
 	}
@@ -213,6 +213,9 @@ func testSaveKeepsWishes(t *testing.T, s *Store) {
 	}
 	if diff := cmp.Diff([]string{"cancel", "octavia", "9ad01ce", "execute"}, []string{got.Want, got.WantBy, got.NextHead, got.Step}); diff != "" {
 		t.Errorf("wishes (-want +got):\n%s", diff)
+	}
+	if !got.DueAt.Equal(noon) {
+		t.Errorf("due at %v after a save by a tick that did not know of the wish, want now", got.DueAt)
 	}
 	if err := s.Superseded(t.Context(), m.ID, "an older head"); err != nil {
 		t.Fatal(err)
