@@ -77,7 +77,7 @@ func shownByProcesses(text string) (found []string) {
 // leave to go on, so that something can happen meanwhile.
 const asks = `set -eu
 touch begun
-while ! test -e /workspace/go; do sleep 0.1; done
+while ! test -e /sandpiper/go; do sleep 0.1; done
 body='{"model":"claude-sonnet-4-6","messages":[]}'
 host=${SANDPIPER_MODEL_ANTHROPIC_URL#http://}; path=/${host#*/}; host=${host%%/*}
 bash -c 'exec 3<>/dev/tcp/${0%:*}/${0#*:}
@@ -102,17 +102,17 @@ func TestModelThroughTheBrokerSurvivesTheBot(t *testing.T) {
 	w.start()
 	n := w.openIssue("Sum returns 0", "")
 	w.label("octavia", n)
-	workspace := ""
+	task := ""
 	w.until("the agent has begun", func() bool {
 		found, _ := filepath.Glob(filepath.Join(w.dir, "state", "runs", "*", "*", "begun"))
 		if len(found) == 1 {
-			workspace = filepath.Dir(found[0])
+			task = filepath.Join(filepath.Dir(filepath.Dir(found[0])), "task")
 		}
 		return len(found) == 1
 	})
 	w.nowhere(t)
 	w.bot.kill()
-	must(t, os.WriteFile(filepath.Join(workspace, "go"), nil, 0o644))
+	must(t, os.WriteFile(filepath.Join(task, "go"), nil, 0o644)) // seen inside as /sandpiper/go
 	w.until("the model is asked with no bot there", func() bool { return len(api.Requests()) == 1 })
 	w.start()
 	w.ended(n, "changed")

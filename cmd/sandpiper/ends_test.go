@@ -11,7 +11,7 @@ import (
 
 func TestCase23KilledDuringTheAgentsWork(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, calc("echo working\nwhile [ ! -e /sandpiper/go ] && [ ! -e go ]; do sleep 0.1; done\n"+fixes))
+	w := newWorld(t, calc("echo working\nwhile [ ! -e /sandpiper/go ]; do sleep 0.1; done\n"+fixes))
 	w.env = []string{"SANDPIPER_LOG_LEVEL=debug"}
 	w.start()
 	n := w.openIssue("Sum returns 0", "")
@@ -23,7 +23,7 @@ func TestCase23KilledDuringTheAgentsWork(t *testing.T) {
 	w.start()
 	// The agent has gone on meanwhile; now it may finish.
 	run := must1(filepath.Glob(filepath.Join(w.dir, "state/runs/*")))(t)[0]
-	must(t, os.WriteFile(filepath.Join(run, filepath.Base(run), "go"), nil, 0o644))
+	must(t, os.WriteFile(filepath.Join(run, "task", "go"), nil, 0o644)) // seen inside as /sandpiper/go
 	w.ended(n, "changed")
 	if got := len(w.pulls()); got != 1 {
 		t.Errorf("%d pull requests, want 1", got)
@@ -47,7 +47,7 @@ func TestBadEnds(t *testing.T) {
 		"policy with a typo":   {calc("", ".github/sandpiper.yml", "agnet: sh agent.sh\n"), nil, "blocked by policy", "agent"},
 		"no agent":             {calc("", ".github/sandpiper.yml", "checks: []\n"), nil, "blocked by policy", "agent"},
 		"no commits":           {nil, nil, "blocked by rule", "no commit"},
-		"named agent":          {calc("", ".github/sandpiper.yml", "agent: claude\n"), nil, "blocked by policy", "network"},
+		"named agent":          {calc("", ".github/sandpiper.yml", "agent: claude\n"), nil, "blocked by policy", "SANDPIPER"},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
 			t.Parallel()
@@ -169,7 +169,7 @@ func TestCase29ThingsThatGoAway(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, calc("while [ ! -e go ]; do sleep 0.1; done\n"+fixes))
+			w := newWorld(t, calc("while [ ! -e /sandpiper/go ]; do sleep 0.1; done\n"+fixes))
 			w.start()
 			n := w.openIssue("Sum returns 0", "")
 			w.label("octavia", n)
@@ -178,7 +178,7 @@ func TestCase29ThingsThatGoAway(t *testing.T) {
 			w.double.AddHookFault(github.HookFault{Kind: github.Lose, Times: -1}) // the webhook is not to be relied on
 			must(t, vanish(w, n))
 			run := must1(filepath.Glob(filepath.Join(w.dir, "state/runs/r-*-1")))(t)[0]
-			must(t, os.WriteFile(filepath.Join(run, filepath.Base(run), "go"), nil, 0o644))
+			must(t, os.WriteFile(filepath.Join(run, "task", "go"), nil, 0o644)) // seen inside as /sandpiper/go
 			w.until("the mission ends", func() bool { return strings.Contains(w.bot.text(), `"next":"ended"`) })
 			if strings.Count(w.bot.text(), `"msg":"step ended the work"`) != 1 {
 				t.Error("the work did not end exactly once")
@@ -191,7 +191,7 @@ func TestCase29ThingsThatGoAway(t *testing.T) {
 // TestRenamedRepository goes on under the new name, since the id is the key.
 func TestRenamedRepository(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, calc("while [ ! -e go ]; do sleep 0.1; done\n"+fixes))
+	w := newWorld(t, calc("while [ ! -e /sandpiper/go ]; do sleep 0.1; done\n"+fixes))
 	w.start()
 	n := w.openIssue("Sum returns 0", "")
 	w.label("octavia", n)
@@ -199,7 +199,7 @@ func TestRenamedRepository(t *testing.T) {
 	w.until("the agent works", func() bool { return len(must1(filepath.Glob(agentLog))(t)) == 1 })
 	must(t, w.double.RenameRepo("acme/calc", "calculator"))
 	run := must1(filepath.Glob(filepath.Join(w.dir, "state/runs/r-*-1")))(t)[0]
-	must(t, os.WriteFile(filepath.Join(run, filepath.Base(run), "go"), nil, 0o644))
+	must(t, os.WriteFile(filepath.Join(run, "task", "go"), nil, 0o644)) // seen inside as /sandpiper/go
 	w.ended(n, "changed")
 	must(t, w.double.RenameRepo("acme/calculator", "calc"))
 	if len(w.pulls()) != 1 {

@@ -147,7 +147,7 @@ func TestCase03OneMissionForManyDeliveriesAndPeople(t *testing.T) {
 
 func TestCommands(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, calc("while [ ! -e go ]; do sleep 0.1; done\n"+fixes))
+	w := newWorld(t, calc("while [ ! -e /sandpiper/go ]; do sleep 0.1; done\n"+fixes))
 	w.start()
 	n := w.openIssue("Sum returns 0", "")
 	w.say("octavia", n, "/sandpiper status")
