@@ -26,6 +26,7 @@ type edge struct{ from, to, why string }
 var house = []edge{
 	{"cmd/sandpiper", "", "set-up and the double read app.yml"},
 	{"cmd/sandpiper", "app", "serve runs the bot"},
+	{"cmd/sandpiper", "app/audit", "audit verify and export"},
 	{"cmd/sandpiper", "app/config", "every command reads the same settings"},
 	{"cmd/sandpiper", "app/policy", "policy check explains a file"},
 	{"cmd/sandpiper", "app/setup", "doctor"},
@@ -39,6 +40,7 @@ var house = []edge{
 	{"cmd/sandpiper", "sandbox/git", "errors of git become exit statuses"},
 	{"cmd/sandpiper", "sandbox/gitstore", "a repository on this machine is fetched into a store"},
 	{"cmd/sandpiper", "sandbox/jail", "errors of a launch become exit statuses"},
+	{"cmd/sandpiper", "sandbox/probe", "probe, and demo escape"},
 	{"cmd/sandpiper", "sandbox/reaper", "reap"},
 	{"cmd/sandpiper", "sandbox/redact", "git credentials of the throw-away people"},
 	{"cmd/sandpiper", "sandbox/quote", "others' text is shown on a terminal"},
@@ -70,6 +72,7 @@ var house = []edge{
 	{"app/agent", "app/policy", "the policy says which context the agent is given"},
 	{"app/agent", "sandbox", "a profile makes commands and reads exits"},
 	{"app/audit", "app/store", "the chain lies in the database"},
+	{"app/audit", "sandbox", "findings are exported"},
 	{"app/config", "sandbox", "limits are settings"},
 	{"app/config", "sandbox/redact", "secrets are typed from the moment they are read"},
 	{"app/installation", "sandbox/git", "it answers when git asks for credentials"},

@@ -39,6 +39,7 @@ func newDemoCommand() *cobra.Command {
 			return demo(cmd.Context(), cmd.OutOrStdout(), stay)
 		},
 	}
+	cmd.AddCommand(newEscapeCommand())
 	cmd.Flags().BoolVar(&stay, "stay", false, "keep the pages and the bot up until Ctrl-C")
 	return cmd
 }

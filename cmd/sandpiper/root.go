@@ -55,7 +55,7 @@ func newRoot() *cobra.Command {
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
 		newDemoCommand(), newTryCommand(), newServeCommand(), newPolicyCommand(), newReplayCommand(), newVersionCommand(), newDoubleCommand(), newSuperviseCommand(), newDoctorCommand(),
-		newSandboxCommand(), newReapCommand(), newMissionsCommand(),
+		newSandboxCommand(), newReapCommand(), newProbeCommand(), newAuditCommand(), newFindingsCommand(), newMissionsCommand(), newManifestCommand(),
 	)
 	return root
 }
