@@ -309,11 +309,14 @@ func (a *App) housekeeping(ctx context.Context) {
 	ticker := time.NewTicker(10 * time.Minute)
 	defer ticker.Stop()
 	for {
-		report, err := reaper.Reap(ctx, reaper.Options{Manager: a.sandboxes, MaxAge: a.Config.Retention, Now: a.options.Now, Live: a.live})
+		report, err := reaper.Reap(ctx, reaper.Options{Manager: a.sandboxes, MaxAge: a.Config.Retention, Now: a.options.Now, Live: a.live, Care: reaper.Idle})
 		if err != nil && ctx.Err() == nil {
 			a.Log.Error("reaper", "error", err)
 		} else if a.operators.metrics.Reaped(len(report.Discarded) + len(report.Removed)); len(report.Discarded)+len(report.Removed) > 0 {
 			a.Log.Info("reaper", "discarded", report.Discarded, "removed", report.Removed)
+		}
+		for _, cared := range report.Stores {
+			a.Log.Info("store packed anew", "store", cared.Store, "packs", cared.Packs, "before", cared.Before, "after", cared.After, "pruned", cared.Pruned)
 		}
 		if swept, err := jail.Sweep(ctx); err != nil && ctx.Err() == nil {
 			a.Log.Error("control groups", "error", err)

@@ -25,7 +25,7 @@ the same on a timer; to run both at once, or this twice, does no harm.
 Exit status: 0 done, 1 something went wrong with at least one sandbox, 2 the command was called wrongly.`
 
 func newReapCommand() *cobra.Command {
-	var dryRun bool
+	var dryRun, maintain bool
 	var olderThan time.Duration
 	cmd := &cobra.Command{
 		Use:     "reap",
@@ -36,6 +36,7 @@ func newReapCommand() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only say what would be done")
 	cmd.Flags().DurationVar(&olderThan, "older-than", 0, "how long nothing must have happened (default: SANDPIPER_RETENTION)")
+	cmd.Flags().BoolVar(&maintain, "maintain", false, "also pack all stores anew, and prune what nothing has led to for two weeks")
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		s, err := openSandboxes(os.Environ())
@@ -45,7 +46,11 @@ func newReapCommand() *cobra.Command {
 		if olderThan <= 0 {
 			olderThan = s.config.Retention
 		}
-		report, err := reap(cmd.Context(), reaper.Options{Manager: s.Manager, MaxAge: olderThan, DryRun: dryRun})
+		o := reaper.Options{Manager: s.Manager, MaxAge: olderThan, DryRun: dryRun}
+		if maintain {
+			o.Care = reaper.Now
+		}
+		report, err := reap(cmd.Context(), o)
 		write := writeReport
 		if *asJSON {
 			write = func(w io.Writer, r reaper.Report, _ bool) error { return writeJSON(w, r) }
@@ -82,6 +87,10 @@ func writeReport(w io.Writer, r reaper.Report, dryRun bool) error {
 	}
 	for _, id := range slices.Sorted(maps.Keys(r.Skipped)) {
 		fmt.Fprintf(w, "stays %s: %s\n", name(id), name(r.Skipped[id]))
+	}
+	for _, c := range r.Stores {
+		fmt.Fprintf(w, "maintained store %s: %d packs and %d single objects, %d KiB before, %d KiB now; %d objects removed, %d wait\n",
+			c.Store, c.Packs, c.Loose, c.Before>>10, c.After>>10, c.Pruned, c.Waiting)
 	}
 	return nil
 }

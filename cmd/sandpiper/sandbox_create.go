@@ -37,6 +37,7 @@ func newSandboxCreate() *cobra.Command {
 	var mission string
 	var o sandbox.Options
 	var limits []string
+	var shallow bool
 	cmd := &cobra.Command{
 		Use:   "create --repo DIR|URL",
 		Short: "Make a sandbox on a repository and print its id",
@@ -50,6 +51,7 @@ func newSandboxCreate() *cobra.Command {
 	f.StringVar(&repo, "repo", "", "the repository: a directory or an http(s) address")
 	f.StringVar(&base, "base", "HEAD", "a branch, tag or commit of it")
 	f.StringVar(&o.Backend, "backend", "", "what provides the sandbox (default: SANDPIPER_BACKEND)")
+	f.BoolVar(&shallow, "shallow", false, "the first time that an address is fetched, leave its history out")
 	f.StringVar(&mission, "mission", "", "the mission that it belongs to, for the record")
 	f.StringArrayVar(&limits, "limit", nil, "a limit, NAME=N; may be given several times")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -64,11 +66,12 @@ func newSandboxCreate() *cobra.Command {
 		if err != nil {
 			return usageError(err)
 		}
+		remote.Shallow = shallow
 		s, err := openSandboxes(os.Environ())
 		if err != nil {
 			return err
 		}
-		id, err := s.create(cmd.Context(), mission, remote, base, o)
+		id, err := s.create(showProgress(cmd), mission, remote, base, o)
 		if err != nil {
 			return sandboxError(err)
 		}
@@ -83,6 +86,16 @@ func newSandboxCreate() *cobra.Command {
 		return err
 	}
 	return cmd
+}
+
+// showProgress tells a person at a terminal how far a fetch is.
+func showProgress(cmd *cobra.Command) context.Context {
+	if !isTerminal(os.Stderr) {
+		return cmd.Context()
+	}
+	return gitstore.WithProgress(cmd.Context(), func(p gitstore.Progress) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %d%% (%s)\n", p.Phase, p.Percent, p.Detail)
+	})
 }
 
 func (s *sandboxes) create(ctx context.Context, mission string, remote gitstore.Remote, base string, o sandbox.Options) (sandbox.ID, error) {

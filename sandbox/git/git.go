@@ -68,6 +68,7 @@ type Call struct {
 	Env         []string // NAME=value, after the environment of this package
 	Stdin       io.Reader
 	Stdout      io.Writer // nil: returned by Run
+	Stderr      io.Writer // told too what git and the other side say; nil: nobody. The errors have the end of it in any case.
 	Transport   Transport
 	Credentials Credentials
 	Timeout     time.Duration // 0: until the context ends
@@ -171,6 +172,9 @@ func (g *Git) command(ctx context.Context, c Call) (*exec.Cmd, *bytes.Buffer, *t
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.Stdin, &stdout, stderr
 	if c.Stdout != nil {
 		cmd.Stdout = c.Stdout
+	}
+	if c.Stderr != nil {
+		cmd.Stderr = io.MultiWriter(stderr, c.Stderr)
 	}
 	// git starts helpers (git-remote-https, pack-objects, sh): they are killed with it, or they would keep the pipes open.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/sandpiper-bot/sandpiper/sandbox/git"
@@ -72,8 +73,15 @@ func (s *Stores) forget(name string, f *flight) {
 // fetch waits for its turn, says that it begins, and fetches. The turn is a lock of its own, so that runs can go on writing to
 // the store while a large fetch comes in; only one fetch at a time is made, as two would get the same objects twice.
 func (s *Stores) fetch(ctx context.Context, r Remote, refspecs []string, begins func()) error {
-	call, err := remoteCall(r, []string{"--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--no-recurse-submodules",
-		"--refmap=", "--force", "--update-shallow", "--quiet", "fetch"}, refspecs...)
+	options := []string{"--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--no-recurse-submodules",
+		"--refmap=", "--force", "--update-shallow"}
+	p := progressOf(ctx, r.Key)
+	if p == nil {
+		options = append(options, "--quiet")
+	} else {
+		options = append(options, "--progress")
+	}
+	call, err := remoteCall(r, append(options, "fetch"), refspecs...)
 	if err != nil {
 		begins()
 		return err
@@ -85,6 +93,10 @@ func (s *Stores) fetch(ctx context.Context, r Remote, refspecs []string, begins 
 	}
 	defer turn.Unlock()
 	call.Hold = append(call.Hold, turn.File())
+	call.Args = slices.Insert(call.Args, 1, s.depth(ctx, r)...)
+	if p != nil {
+		call.Stderr = p
+	}
 	_, err = s.Run(ctx, r.Key, call)
 	if err == nil {
 		return nil

@@ -29,6 +29,9 @@ type Remote struct {
 	Key         string // of the store: gh-<repository id>, or local-<digest of the path>
 	URL         string // http(s)://..., or the path of a repository on this machine; never with a credential in it
 	Credentials git.Credentials
+	// Shallow has the first fetch into an empty store bring in the commits that it asks for without their history. Deepen brings
+	// that in.
+	Shallow bool
 }
 
 // Stores are all stores below one directory. It is safe for concurrent use, also by several processes.

@@ -35,7 +35,7 @@ func (s *Stores) Sweep(ctx context.Context, key string, before time.Time) (remov
 			return err
 		}
 		name, rel := d.Name(), strings.TrimPrefix(path, dir+"/")
-		stale := strings.HasSuffix(name, ".lock") || strings.HasPrefix(name, "tmp_") || strings.HasPrefix(name, "fast_import_crash_") ||
+		stale := strings.HasSuffix(name, ".lock") || strings.HasPrefix(name, "tmp_") || strings.HasPrefix(name, ".tmp-") || strings.HasPrefix(name, "fast_import_crash_") ||
 			strings.HasPrefix(rel, fetchPrefix)
 		info, err := d.Info()
 		if !stale || err != nil || info.ModTime().After(before) {

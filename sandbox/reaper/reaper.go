@@ -16,6 +16,7 @@ import (
 
 	"github.com/sandpiper-bot/sandpiper/sandbox"
 	"github.com/sandpiper-bot/sandpiper/sandbox/git"
+	"github.com/sandpiper-bot/sandpiper/sandbox/gitstore"
 )
 
 // DefaultRetain is how long what was discarded can be recovered.
@@ -29,14 +30,26 @@ type Options struct {
 	DryRun  bool          // say what would be done
 	Now     func() time.Time
 	Live    func(sandbox.ID) bool // whether somebody still wants the run; nil: nobody says so
+	Care    Care                  // for the stores
 }
+
+// Care says what is done for the stores beside removing what is left over.
+type Care int
+
+// The ways to care. Idle packs a store anew once that gains something and no command runs in a sandbox of it.
+const (
+	NoCare Care = iota
+	Idle
+	Now
+)
 
 // Report is what was done, or in a dry run would be.
 type Report struct {
 	Discarded []sandbox.ID      `json:"discarded"`
-	Forgotten []sandbox.ID      `json:"forgotten"` // discarded before, now past their time
-	Removed   []string          `json:"removed"`   // leftovers: directories, registrations, refs
-	Skipped   map[string]string `json:"skipped"`   // runs that are old but stay, and why
+	Forgotten []sandbox.ID      `json:"forgotten"`        // discarded before, now past their time
+	Removed   []string          `json:"removed"`          // leftovers: directories, registrations, refs
+	Skipped   map[string]string `json:"skipped"`          // runs that are old but stay, and why
+	Stores    []gitstore.Cared  `json:"stores,omitempty"` // those that were packed anew
 }
 
 // Reap does one round. The error joins what went wrong with single runs; the others were done all the same.
@@ -54,7 +67,7 @@ func Reap(ctx context.Context, o Options) (Report, error) {
 		o.Live = func(sandbox.ID) bool { return false }
 	}
 	r := &round{Options: o, now: o.Now(), report: Report{Skipped: map[string]string{}}}
-	for _, step := range []func(context.Context) error{r.runs, r.unborn, r.archives, r.stores, r.upkeep} {
+	for _, step := range []func(context.Context) error{r.runs, r.unborn, r.archives, r.stores, r.upkeep, r.care} {
 		if err := step(ctx); err != nil {
 			r.errs = append(r.errs, err)
 		}
