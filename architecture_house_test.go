@@ -15,6 +15,7 @@ var house = []edge{
 	{"cmd/sandpiper", "fixtures/agents", "demo's agent"},
 	{"cmd/sandpiper", "fixtures/github", "demo and try run on a GitHub of their own"},
 	{"cmd/sandpiper", "fixtures/repos", "demo's repository"},
+	{"cmd/sandpiper", "promote", "manifest verify"},
 	{"cmd/sandpiper", "sandbox", "the command line of the contract"},
 	{"cmd/sandpiper", "sandbox/egress", "the names of network groups, for --net"},
 	{"cmd/sandpiper", "sandbox/broker", "exec --model says where the endpoint is"},
@@ -37,6 +38,7 @@ var house = []edge{
 	{"app", "app/queue", "the composition: the carrier of ticks"},
 	{"app", "app/sweep", "the composition: what webhooks lost"},
 	{"app", "checks", "the composition: the reporter"},
+	{"app", "promote", "the composition: the key that signs manifests"},
 	{"app", "sandbox", "the composition: the manager"},
 	{"app", "sandbox/broker", "the composition: the broker with the models' keys"},
 	{"app", "sandbox/egress", "the composition: how this machine reaches others"},
@@ -88,6 +90,7 @@ var house = []edge{
 
 	{"checks", "sandbox", "commands, exits, ids"},
 	{"checks", "sandbox/quote", "logs go into check runs"},
+	{"promote", "promote/gates", "what gates found is shown in the pull request"},
 	{"promote", "sandbox", "changes, selections, commits"},
 	{"promote", "sandbox/git", "errors of a push become reasons"},
 	{"promote", "sandbox/gitstore", "pushes the branch"},

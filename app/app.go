@@ -26,6 +26,7 @@ import (
 	"github.com/sandpiper-bot/sandpiper/app/store"
 	"github.com/sandpiper-bot/sandpiper/app/sweep"
 	"github.com/sandpiper-bot/sandpiper/checks"
+	"github.com/sandpiper-bot/sandpiper/promote"
 	"github.com/sandpiper-bot/sandpiper/sandbox"
 	"github.com/sandpiper-bot/sandpiper/sandbox/gitstore"
 	"github.com/sandpiper-bot/sandpiper/sandbox/jail"
@@ -255,7 +256,12 @@ func (a *App) engine(ctx context.Context, slug string) (*mission.Engine, error) 
 	if err != nil {
 		name = a.host
 	}
+	signer, err := promote.LoadSigner(c.SigningKeyFile)
+	if err != nil {
+		return nil, err
+	}
 	engine := mission.New(mission.Config{
+		Signer: signer,
 		Settings: mission.Settings{
 			Label: c.Label, Slug: slug, AppID: c.AppID, GitHubURL: c.GitHubURL, StateDir: c.StateDir, Agent: c.Agent, Policy: c.PolicyFile,
 			Host: a.host, HostName: name, Models: endpoints(c),

@@ -52,9 +52,20 @@ func (p *publication) body() string {
 		p.saw(&w)
 		p.provenance(&w)
 		p.goOn(&w)
+		p.attach(&w)
 		if s := p.Redact(w.b.String()); len(s) <= bodyMax || rows == 0 {
 			return quote.Cut(s, bodyMax, "\n\n_truncated: more than GitHub takes_\n")
 		}
+	}
+}
+
+// envelopeMost keeps the manifest from taking the room of what people read. A longer one is in the bot's store.
+const envelopeMost = 24_000
+
+// attach puts the manifest at the end, folded up, for tools.
+func (p *publication) attach(w *page) {
+	if n := len(p.envelope); n > 0 && n <= envelopeMost && w.rows > 10 {
+		w.printf("\n<details><summary>Manifest, for <code>sandpiper manifest verify</code></summary>\n\n```json\n%s\n```\n\n</details>\n", p.envelope)
 	}
 }
 

@@ -31,7 +31,8 @@ type Manifest struct {
 	Changes   []sandbox.Change // by path
 	LeftOut   []sandbox.Change // changed in the sandbox, not in Head
 	Gates     []gates.Result
-	Checks    []Check // only name, conclusion and whether it is required are part of the manifest
+	Record
+	Checks []Check // only name, conclusion and whether it is required are part of the manifest
 }
 
 func (r Request) manifest(head string) Manifest {
@@ -39,30 +40,41 @@ func (r Request) manifest(head string) Manifest {
 	return Manifest{
 		Mission: r.Mission, Run: r.Run, RepoID: r.RepoID, Issue: r.Issue, Requester: r.Requester, Agent: r.Agent, Branch: r.Base,
 		MergeBase: s.MergeBase, Base: s.Base, Tree: s.Tree, Head: head, Selection: s.Selection,
-		Changes: byPath(s.Changes), LeftOut: byPath(s.LeftOut), Gates: r.Gates, Checks: r.Checks,
+		Changes: byPath(s.Changes), LeftOut: byPath(s.LeftOut), Gates: r.Gates, Record: r.Record, Checks: r.Checks,
 	}
 }
 
 // Canonical is the manifest as JSON in the one form that its digest is of: RFC 8785, that is without white space and with
-// sorted keys. A path that is not UTF-8 has its bytes in base64 beside it, since JSON cannot hold them.
+// sorted keys.
 func (m Manifest) Canonical() []byte {
+	var b bytes.Buffer
+	writeCanonical(&b, m.predicate())
+	return b.Bytes()
+}
+
+// predicate is the manifest as an object. A path that is not UTF-8 has its bytes in base64 beside it, since JSON cannot
+// hold them.
+func (m Manifest) predicate() object {
 	checks := []any{}
 	for _, c := range m.Checks {
 		checks = append(checks, object{"name": c.Name, "conclusion": c.Conclusion, "required": c.Required})
+	}
+	findings := []any{}
+	for _, f := range m.Findings {
+		findings = append(findings, object{"kind": f.Kind, "severity": f.Severity, "observer": f.Observer, "outcome": f.Outcome, "evidence": f.Evidence})
 	}
 	held := []any{}
 	for _, g := range m.Gates {
 		held = append(held, object{"gate": g.Gate, "level": string(g.Level), "found": len(g.Found) + g.More, "allowed": g.Allowed})
 	}
-	var b bytes.Buffer
-	writeCanonical(&b, object{
+	return object{
 		"version": ManifestVersion, "mission": m.Mission, "run": string(m.Run), "repository": m.RepoID, "issue": m.Issue,
 		"requester": object{"login": m.Requester.Login, "id": m.Requester.ID}, "agent": m.Agent, "branch": m.Branch,
 		"merge_base": m.MergeBase, "base": m.Base, "tree": m.Tree, "head": m.Head,
 		"selection": object{"only": texts(m.Selection.Only), "drop": texts(m.Selection.Drop)},
 		"changes":   changes(byPath(m.Changes)), "left_out": changes(byPath(m.LeftOut)), "checks": checks, "gates": held,
-	})
-	return b.Bytes()
+		"policy": m.Policy, "receipt": m.Receipt, "agent_version": m.AgentVersion, "bot_version": m.BotVersion, "findings": findings,
+	}
 }
 
 // Digest is "sha256:" and the hex digest of Canonical.

@@ -69,6 +69,15 @@ type Check struct {
 	Annotations int
 }
 
+// Record is what else the bot knows of a run. Digests are "sha256:…", empty where there is none.
+type Record struct {
+	Policy       string // digest of the policy in force
+	Receipt      string // digest of what the agent was given
+	AgentVersion string // as it says itself; optional
+	BotVersion   string
+	Findings     []sandbox.Finding
+}
+
 // Item is something that the agent was given, or that was withheld from it, with a word on it.
 type Item struct{ What, Note string }
 
@@ -101,10 +110,11 @@ type Request struct {
 	Agent        string
 	Checks       []Check
 	Gates        []gates.Result
-	CheckedTree  string // that the checks ran on; empty: not known
-	Given        []Item
-	Withheld     []Item
-	MissionURL   string
+	Record
+	CheckedTree string // that the checks ran on; empty: not known
+	Given       []Item
+	Withheld    []Item
+	MissionURL  string
 }
 
 // Result is what people can look at now.
@@ -143,6 +153,7 @@ type Deps struct {
 	GitHub     *github.Client
 	Sandboxes  Sandboxes
 	Repository Repository
+	Signer     *Signer // nil: manifests are not signed
 	Redact     func(string) string
 	Log        *slog.Logger
 }
@@ -168,9 +179,10 @@ func Publish(ctx context.Context, d Deps, req Request) (Result, error) {
 
 type publication struct {
 	Deps
-	req    Request
-	result Result
-	digest string // of result.Manifest
+	req      Request
+	result   Result
+	digest   string // of result.Manifest
+	envelope []byte
 }
 
 // stage is for callers that have nothing to do between Stage and Publish.
@@ -204,7 +216,8 @@ func (p *publication) publish(ctx context.Context) error {
 	}
 	manifest := p.req.manifest(p.result.Head)
 	p.result.Manifest, p.digest = manifest, manifest.Digest()
-	if err := p.Repository.KeepManifest(ctx, p.req.Run, manifest.Canonical()); err != nil {
+	p.envelope = p.Signer.Seal(manifest)
+	if err := p.Repository.KeepManifest(ctx, p.req.Run, p.envelope); err != nil {
 		return fmt.Errorf("keep manifest: %w", err)
 	}
 	if err := p.offer(ctx, pull); err != nil {

@@ -38,8 +38,9 @@ func TestPublish(t *testing.T) {
 	}
 	kept, err := w.made.git("", nil, "cat-file", "blob", ManifestRef(w.req.Run))
 	must(t, err)
-	if diff := cmp.Diff(string(res.Manifest.Canonical()), kept); diff != "" {
-		t.Errorf("manifest in the store (-want +got)\n%s", diff)
+	attached, ok := FindEnvelope(res.PR.GetBody())
+	if diff := cmp.Diff(kept, string(attached)); diff != "" || !ok {
+		t.Errorf("manifest in the store and in the pull request (-store +body)\n%s", diff)
 	}
 	m, ok := ParseMarker(res.PR.GetBody())
 	if diff := cmp.Diff(Marker{"m-3f2k", "r-3f2k-1", res.Manifest.Digest()}, m); diff != "" || !ok {

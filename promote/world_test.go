@@ -144,13 +144,13 @@ func (m *maker) Select(_ context.Context, id sandbox.ID, sel sandbox.Selection, 
 
 // Between knows added, modified and deleted files.
 func (m *maker) Between(_ context.Context, _, from, to string) ([]sandbox.Change, error) {
-	out, err := m.git("", nil, "diff-tree", "-r", "--no-renames", "--no-abbrev", from, to)
+	out, err := m.git("", nil, "diff-tree", "-r", "-z", "--no-renames", "--no-abbrev", from, to)
 	var list []sandbox.Change
-	for line := range strings.Lines(out) {
-		meta, path, _ := strings.Cut(strings.TrimSpace(line), "\t")
-		f := strings.Fields(strings.TrimPrefix(meta, ":"))
+	fields := strings.Split(out, "\x00")
+	for i := 0; i+1 < len(fields); i += 2 {
+		f := strings.Fields(strings.TrimPrefix(fields[i], ":"))
 		kind := map[string]sandbox.Kind{"A": sandbox.Added, "M": sandbox.Modified, "D": sandbox.Deleted, "T": sandbox.TypeChanged}[f[4]]
-		list = append(list, sandbox.Change{Path: path, Kind: kind, OldMode: f[0], NewMode: f[1], OldID: f[2], NewID: f[3]})
+		list = append(list, sandbox.Change{Path: fields[i+1], Kind: kind, OldMode: f[0], NewMode: f[1], OldID: f[2], NewID: f[3]})
 	}
 	return list, err
 }

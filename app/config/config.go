@@ -33,6 +33,7 @@ type Config struct {
 	AppID          int64           `env:"SANDPIPER_APP_ID" desc:"The App's id, from its settings page at GitHub."`
 	PrivateKey     redact.Secret   `env:"SANDPIPER_PRIVATE_KEY" desc:"The App's private key, PEM. Line breaks may be written as \\n."`
 	PrivateKeyFile string          `env:"SANDPIPER_PRIVATE_KEY_FILE" desc:"File with the private key, instead of the key itself."`
+	SigningKeyFile string          `env:"SANDPIPER_SIGNING_KEY_FILE" desc:"File with an Ed25519 key (PEM, PKCS #8: openssl genpkey -algorithm ed25519), by which manifests of pull requests are signed. Empty: they are not."`
 	WebhookSecrets []redact.Secret `env:"SANDPIPER_WEBHOOK_SECRETS" desc:"Webhook secrets, separated by commas, each of at least 16 bytes. Several are for rotation: add the new one, change GitHub, remove the old one."`
 	// GitHub advises one second between requests that change something, lest its secondary limits close the door:
 	// https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api

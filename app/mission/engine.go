@@ -14,6 +14,7 @@ import (
 	"github.com/sandpiper-bot/sandpiper/app/installation"
 	"github.com/sandpiper-bot/sandpiper/app/store"
 	"github.com/sandpiper-bot/sandpiper/checks"
+	"github.com/sandpiper-bot/sandpiper/promote"
 	"github.com/sandpiper-bot/sandpiper/sandbox"
 	"github.com/sandpiper-bot/sandpiper/sandbox/git"
 	"github.com/sandpiper-bot/sandpiper/sandbox/gitstore"
@@ -61,6 +62,7 @@ type Config struct {
 	Sandboxes *sandbox.Manager
 	Git       *gitstore.Stores
 	Reporter  *checks.Reporter
+	Signer    *promote.Signer     // of manifests; nil: they are not signed
 	Redact    func(string) string // everything that is posted goes through it
 	Watch     Watcher             // nil: nobody
 	Log       *slog.Logger

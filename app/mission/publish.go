@@ -33,12 +33,15 @@ func (e *Engine) promote(ctx context.Context, m *store.Mission) (next, error) {
 	if err != nil {
 		return next{}, err
 	}
-	request, err := e.request(m, run, bot)
+	request, err := e.request(ctx, m, run, bot)
 	if err != nil {
 		return next{}, err
 	}
+	if request.Record, err = e.recordOf(ctx, m, run); err != nil {
+		return next{}, err
+	}
 	result, err := promote.Publish(ctx, promote.Deps{
-		GitHub: gh, Sandboxes: e.Sandboxes, Redact: e.Redact, Log: e.Log,
+		GitHub: gh, Sandboxes: e.Sandboxes, Signer: e.Signer, Redact: e.Redact, Log: e.Log,
 		Repository: promote.Stored{Stores: e.Git, Remote: e.remote(m, installation.Promote)},
 	}, request)
 	var closed *promote.ErrClosed
@@ -78,7 +81,7 @@ func (e *Engine) bot(ctx context.Context, gh *github.Client) (promote.Person, er
 	return bot, nil
 }
 
-func (e *Engine) request(m *store.Mission, run *store.Run, bot promote.Person) (promote.Request, error) {
+func (e *Engine) request(ctx context.Context, m *store.Mission, run *store.Run, bot promote.Person) (promote.Request, error) {
 	results, err := resultsOf(run)
 	if err != nil {
 		return promote.Request{}, err
@@ -104,6 +107,7 @@ func (e *Engine) request(m *store.Mission, run *store.Run, bot promote.Person) (
 		return promote.Request{}, err
 	}
 	r.Draft = r.DraftReason != ""
+	r.Given = e.boundaryRows(ctx, m.Run)
 	for _, c := range results {
 		r.Checks = append(r.Checks, promote.Check{
 			Name: c.Name, Conclusion: string(c.Conclusion), Summary: c.Summary, Required: c.Required, Duration: c.Duration, Annotations: len(c.Annotations),

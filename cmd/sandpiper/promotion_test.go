@@ -1,7 +1,12 @@
 package main
 
 import (
+	"crypto/ed25519"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -269,4 +274,57 @@ func TestPreflight(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestManifestVerify holds the manifest of a real pull request against a clone, by the command line.
+func TestManifestVerify(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, calc(fixes))
+	private := filepath.Join(w.dir, "sign.pem")
+	public := makeKey(t, private)
+	w.env = []string{"SANDPIPER_SIGNING_KEY_FILE=" + private}
+	w.start()
+	n := w.openIssue("Sum returns 0", "")
+	w.label("octavia", n)
+	w.ended(n, "changed")
+	pr := w.pulls()[0]
+	clone := filepath.Join(w.dir, "clone")
+	for _, args := range [][]string{{"init", "-q", clone}, {"-C", clone, "fetch", "-q", w.double.URL() + "/acme/calc.git", "+refs/heads/*:refs/remotes/o/*"}} {
+		cmd := exec.Command("git", append([]string{"-c", "http.extraHeader=Authorization: Basic " + w.basic("rita")}, args...)...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+	}
+	body := filepath.Join(w.dir, "body.md")
+	must(t, os.WriteFile(body, []byte(pr.GetBody()), 0o600))
+	v, err := verifyManifest(t.Context(), nil, body, clone, public)
+	must(t, err)
+	if !v.OK || v.Head != pr.GetHead().GetSHA() || v.Changes != 1 || !strings.HasPrefix(v.Signature, "by the key") {
+		t.Errorf("verdict: %+v", v)
+	}
+	other := makeKey(t, filepath.Join(w.dir, "other.pem"))
+	if v, err := verifyManifest(t.Context(), nil, body, clone, other); err != nil || v.OK {
+		t.Errorf("with another key: %+v, %v", v, err)
+	}
+	must(t, os.WriteFile(body, []byte("no manifest here"), 0o600))
+	if _, err := verifyManifest(t.Context(), nil, body, clone, ""); err == nil {
+		t.Error("a text without a manifest was verified")
+	}
+}
+
+// makeKey writes a private key and gives the file of its public half.
+func makeKey(t *testing.T, file string) (public string) {
+	t.Helper()
+	pub, key, err := ed25519.GenerateKey(nil)
+	must(t, err)
+	der := must1(x509.MarshalPKCS8PrivateKey(key))(t)
+	must(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600))
+	der = must1(x509.MarshalPKIXPublicKey(pub))(t)
+	must(t, os.WriteFile(file+".pub", pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), 0o600))
+	return file + ".pub"
+}
+
+// basic is how a person's git signs in.
+func (w *world) basic(login string) string {
+	return base64.StdEncoding.EncodeToString([]byte(login + ":" + must1(w.double.PersonalToken(login))(w.t)))
 }
