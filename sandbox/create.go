@@ -96,7 +96,30 @@ func (m *Manager) begin(ctx context.Context, mission string, src Source, o Optio
 }
 
 func (m *Manager) make(ctx context.Context, r *run) error {
-	src := r.rec.Source
+	if err := m.keepBase(ctx, r); err != nil {
+		return err
+	}
+	if err := r.backend.Make(ctx, m.workspace(r)); err != nil {
+		return fmt.Errorf("workspace: %w", err)
+	}
+	r.rec.Made = true
+	return m.save(r)
+}
+
+// Knower is implemented by backends that can say at once whether a base is a commit of the store that all of is there.
+type Knower interface {
+	Knows(w Workspace) bool
+}
+
+// keepBase makes sure that the base is there and stays.
+func (m *Manager) keepBase(ctx context.Context, r *run) error {
+	src, ref := r.rec.Source, Ref(r.id, "base")
+	if k, ok := r.backend.(Knower); ok && k.Knows(m.workspace(r)) {
+		if err := m.cfg.Stores.MakeRef(ctx, src.Key, ref, src.Base); err != nil {
+			return fmt.Errorf("keep the base: %w", err)
+		}
+		return nil
+	}
 	commit, err := m.cfg.Stores.Resolve(ctx, src.Key, src.Base)
 	if err == nil && commit != src.Base {
 		err = fmt.Errorf("%s is not a commit: %w", src.Base, git.ErrNoRef)
@@ -104,14 +127,10 @@ func (m *Manager) make(ctx context.Context, r *run) error {
 	if err != nil {
 		return fmt.Errorf("base: %w", err)
 	}
-	if err := m.cfg.Stores.SetRef(ctx, src.Key, Ref(r.id, "base"), src.Base, ""); err != nil {
+	if err := m.cfg.Stores.SetRef(ctx, src.Key, ref, src.Base, ""); err != nil {
 		return fmt.Errorf("keep the base: %w", err)
 	}
-	if err := r.backend.Make(ctx, m.workspace(r)); err != nil {
-		return fmt.Errorf("workspace: %w", err)
-	}
-	r.rec.Made = true
-	return m.save(r)
+	return nil
 }
 
 // unmake takes back what make has made of a sandbox that nobody has seen.

@@ -84,7 +84,9 @@ func (r *repository) commit(files map[string]string) string {
 
 func (r *repository) open(dir string, change func(*bases.Options)) *bases.Bases {
 	o := bases.Options{Dir: dir, Store: r, GitFile: "gitdir: /git\n",
-		GitDir: func(dir, _, commit string) error { return os.WriteFile(filepath.Join(dir, "HEAD"), []byte(commit), 0o644) }}
+		GitDir: func(dir, _, commit string) error {
+			return os.WriteFile(filepath.Join(dir, "HEAD"), []byte(commit), 0o644)
+		}}
 	if change != nil {
 		change(&o)
 	}

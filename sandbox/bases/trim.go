@@ -62,6 +62,17 @@ func (b *Bases) list() (bases []held, broken []held, err error) {
 	return bases, broken, err
 }
 
+// Commits lists the bases of one repository that are there.
+func (b *Bases) Commits(key string) (commits []string, err error) {
+	all, _, err := b.list()
+	for _, h := range all {
+		if h.key == key {
+			commits = append(commits, h.commit)
+		}
+	}
+	return commits, err
+}
+
 // Trim removes what crashes have left, leases of those who live no more (alive nil: none is), and, while all bases together are
 // larger than the budget, those that nobody needs, the least recently used first. It says what it removed.
 func (b *Bases) Trim(alive func(lease string) bool) (removed []string, err error) {

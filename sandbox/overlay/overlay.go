@@ -59,6 +59,7 @@ var (
 	_ sandbox.Quieter   = (*Backend)(nil)
 	_ sandbox.Available = (*Backend)(nil)
 	_ sandbox.Keeper    = (*Backend)(nil)
+	_ sandbox.Knower    = (*Backend)(nil)
 )
 
 // New makes the backend.
@@ -75,12 +76,6 @@ func New(o Options) *Backend {
 		GitDir: func(dir, store, commit string) error { return local.MakeGitDir(dir, store, commit, false) },
 	})
 	return b
-}
-
-// Upkeep removes bases that nobody needs, as far as there are too many, and makes the others outlast a power cut.
-func (b *Backend) Upkeep(_ context.Context, exists func(sandbox.ID) bool) (removed []string, err error) {
-	removed, err = b.bases.Trim(func(lease string) bool { return exists(sandbox.ID(lease)) })
-	return removed, errors.Join(err, b.bases.Sync())
 }
 
 // Name is the name in records and settings.
@@ -109,12 +104,23 @@ func (b *Backend) git(w sandbox.Workspace) fastimport.Runner {
 	return func(ctx context.Context, c git.Call) ([]byte, error) { return b.o.Stores.Run(ctx, key(w), c) }
 }
 
+// Knows says whether the base is there. Its objects are too: see keep.
+func (b *Backend) Knows(w sandbox.Workspace) bool {
+	_, err := b.bases.Get(key(w), w.Base)
+	return err == nil
+}
+
 // Make makes the layers of the run, or what is missing of them. Its time does not depend on the size of the repository, if the
 // base is there.
 func (b *Backend) Make(ctx context.Context, w sandbox.Workspace) error {
 	_, built, err := b.bases.Take(ctx, key(w), w.Base, string(w.ID))
 	if err != nil {
 		return err
+	}
+	if built {
+		if err := b.keep(ctx, key(w), w.Base); err != nil {
+			return err
+		}
 	}
 	for _, d := range []string{upper, gitUpper, work, gitWork, home} {
 		dir := filepath.Join(w.Dir, d)
@@ -157,8 +163,22 @@ func (b *Backend) Quiet(ctx context.Context, w sandbox.Workspace) error {
 	return local.Quiet(ctx, w, jail.MountMark(b.Delta(w)))
 }
 
+// untouched says whether nothing was ever written.
+func (b *Backend) untouched(w sandbox.Workspace) bool {
+	for _, d := range []string{upper, gitUpper} {
+		entries, err := os.ReadDir(filepath.Join(w.Dir, d))
+		if err != nil || len(entries) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // Collect makes a commit of what differs from the base.
 func (b *Backend) Collect(ctx context.Context, w sandbox.Workspace, everything bool) (string, []sandbox.Finding, error) {
+	if b.untouched(w) {
+		return w.Base, nil, nil
+	}
 	s, err := b.source(ctx, w)
 	if err != nil {
 		return "", nil, err

@@ -203,7 +203,7 @@ func (r *round) store(ctx context.Context, key string) error {
 	lost := map[sandbox.ID]bool{}
 	for ref := range refs {
 		id, _, _ := strings.Cut(strings.TrimPrefix(ref, "refs/sandpiper/"), "/")
-		if id != "fetch" && r.lost(sandbox.ID(id)) {
+		if id != "fetch" && id != "bases" && r.lost(sandbox.ID(id)) {
 			lost[sandbox.ID(id)] = true
 		}
 	}

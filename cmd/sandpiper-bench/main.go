@@ -1,0 +1,103 @@
+// Command sandpiper-bench measures what workspaces cost beside the git command line, and writes the figures down.
+//
+// All rows of a size run in turn, round after round, in one process on one directory: machines are noisy and file systems differ by
+// ten times, so that only ratios between rows of the same round mean something. It must not be pointed at a repository
+// that matters: it makes its own.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+type options struct {
+	dir    string // where everything is made
+	tool   string // the sandpiper command line
+	docs   string // where the report goes; empty: nowhere
+	sizes  []int
+	rounds int
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "sandpiper-bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	o, err := parse(args)
+	if err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp(o.dir, "sandpiper-bench-")
+	if err != nil {
+		return err
+	}
+	defer removeAll(work)
+	if _, err := os.Stat(o.tool); err != nil {
+		return fmt.Errorf("the command line to measure: %w; make build makes it", err)
+	}
+	var all []*series
+	for _, files := range o.sizes {
+		fmt.Fprintf(os.Stderr, "%d files: ", files)
+		s, err := measure(ctx, filepath.Join(work, strconv.Itoa(files)), o.tool, files, o.rounds)
+		if err != nil {
+			return fmt.Errorf("%d files: %w", files, err)
+		}
+		fmt.Fprintln(os.Stderr)
+		all = append(all, s)
+	}
+	text := report(all, judge(all), args)
+	fmt.Println(text)
+	if o.docs == "" {
+		return nil
+	}
+	if err := os.WriteFile(filepath.Join(o.docs, "performance.svg"), []byte(plot(all)), 0o644); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(o.docs, "performance.md"), []byte(text), 0o644)
+}
+
+func parse(args []string) (options, error) {
+	var o options
+	f := flag.NewFlagSet("sandpiper-bench", flag.ContinueOnError)
+	f.StringVar(&o.dir, "dir", "", "directory on the file system to measure (default: that of temporary files)")
+	f.StringVar(&o.docs, "docs", "", "directory that performance.md and performance.svg are written to (default: none)")
+	f.StringVar(&o.tool, "tool", "bin/sandpiper", "the command line to measure")
+	sizes := f.String("sizes", "1000,10000", "sizes of the repositories, in files; 100000 takes some minutes and 2 GB")
+	f.IntVar(&o.rounds, "rounds", 5, "rounds")
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	for word := range strings.SplitSeq(*sizes, ",") {
+		n, err := strconv.Atoi(word)
+		if err != nil || n < 100 {
+			return o, fmt.Errorf("size %q: not a number of at least 100", word)
+		}
+		o.sizes = append(o.sizes, n)
+	}
+	return o, nil
+}
+
+// removeAll also takes what the kernel has made with mode 000 for overlays.
+func removeAll(dir string) {
+	_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			_ = os.Chmod(path, 0o700)
+		}
+		return nil
+	})
+	_ = os.RemoveAll(dir)
+}
