@@ -21,7 +21,7 @@ demo: needs build ## watch an issue become a pull request, on a GitHub of its ow
 
 .PHONY: test
 test: ## run all tests with the race detector
-	@.ci/needs git:git bwrap:bubblewrap cc:gcc cc:libc6-dev
+	@.ci/needs git:git bwrap:bubblewrap runc:runc cc:gcc cc:libc6-dev
 	$(GO) test -race -shuffle=on -timeout $(TIMEOUT) ./...
 
 .PHONY: check
@@ -46,6 +46,11 @@ check: ## everything about the code that a machine can judge without running it
 			echo "$$out"; exit 1
 		fi
 	fi
+
+.PHONY: attacks
+attacks: ## try to get out of the sandboxes, on every backend that works here, and without one
+	@.ci/needs git:git bwrap:bubblewrap runc:runc perl:perl
+	$(GO) test -count=1 -v -timeout $(TIMEOUT) ./sandbox/sandboxtest/attacks
 
 .PHONY: bench
 bench: ## run the benchmarks
