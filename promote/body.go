@@ -51,7 +51,11 @@ func (p *publication) body() string {
 		p.checked(&w)
 		p.saw(&w)
 		p.provenance(&w)
+		p.findings(&w)
 		p.goOn(&w)
+		if p.filled != "" {
+			w.printf("\n### The repository's template\n\nLeft to people: the bot ticks nothing.\n\n%s\n", p.filled)
+		}
 		p.attach(&w)
 		if s := p.Redact(w.b.String()); len(s) <= bodyMax || rows == 0 {
 			return quote.Cut(s, bodyMax, "\n\n_truncated: more than GitHub takes_\n")
@@ -337,14 +341,32 @@ func (p *publication) provenance(w *page) {
 	m := p.result.Manifest
 	w.printf("\n### Where it comes from\n\n| | |\n| --- | --- |\n| started from | %s |\n| base | %s on %s |\n| tree | %s |\n| head | %s |\n| manifest | %s |\n| mission, run | %s, %s |\n",
 		w.cell(m.MergeBase), w.cell(m.Base), w.cell(m.Branch), w.cell(m.Tree), w.cell(m.Head), w.cell(p.digest), w.cell(m.Mission), w.cell(string(m.Run)))
+	if p.req.Took != "" {
+		w.printf("| took | %s |\n", w.cell(p.req.Took))
+	}
 	if to := link("the mission's page", p.req.MissionURL); to != "" {
 		w.printf("| more | %s |\n", to)
 	}
 }
 
+// findings are what was seen at the boundary of the sandbox.
+func (p *publication) findings(w *page) {
+	if len(p.req.Findings) == 0 {
+		return
+	}
+	w.printf("\n### What happened at the boundary\n\n| what | severity | outcome | evidence |\n| --- | --- | --- | --- |\n")
+	for i, f := range p.req.Findings {
+		if i == w.rows {
+			break
+		}
+		w.printf("| %s | %s | %s | %s |\n", w.cell(f.Kind), w.text(f.Severity), w.text(f.Outcome), w.cell(f.Evidence))
+	}
+	w.more(len(p.req.Findings), "findings")
+}
+
 func (p *publication) goOn(w *page) {
 	w.printf("\n### How to go on\n\nReview it as you would a person's work, and merge or close it: Sandpiper neither approves nor merges.\n")
 	if p.req.Issue > 0 {
-		w.printf("For another attempt, people with write access comment on issue #%d: `/sandpiper discard` ends this one and closes the pull request, `/sandpiper run` then starts anew, with what you add to it as instructions. `/sandpiper help` lists the commands.\n", p.req.Issue)
+		w.printf("For another attempt, people with write access comment on issue #%d: `/sandpiper promote only PATH…` and `/sandpiper drop PATH…` take another part of what the agent made, `/sandpiper discard` ends this one and closes the pull request, `/sandpiper run` then starts anew, with what you add to it as instructions. `/sandpiper help` lists the commands.\n", p.req.Issue)
 	}
 }

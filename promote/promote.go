@@ -115,6 +115,9 @@ type Request struct {
 	Given       []Item
 	Withheld    []Item
 	MissionURL  string
+	Labels      []string // put on the pull request
+	Reviewers   bool     // owners of what it touches are asked for a review
+	Took        string   // time and money of the run, for people
 }
 
 // Result is what people can look at now.
@@ -145,6 +148,7 @@ type Repository interface {
 	// KeepManifest keeps the data with the run in the store, instead of what was kept before.
 	KeepManifest(ctx context.Context, run sandbox.ID, data []byte) error
 
+	blobIDs(ctx context.Context, commit string, paths []string) (map[string]string, error)
 	edits(ctx context.Context, branch, expect, from, to string) ([]edit, error)
 }
 
@@ -183,6 +187,7 @@ type publication struct {
 	result   Result
 	digest   string // of result.Manifest
 	envelope []byte
+	filled   string // the repository\'s template
 }
 
 // stage is for callers that have nothing to do between Stage and Publish.
@@ -220,9 +225,13 @@ func (p *publication) publish(ctx context.Context) error {
 	if err := p.Repository.KeepManifest(ctx, p.req.Run, p.envelope); err != nil {
 		return fmt.Errorf("keep manifest: %w", err)
 	}
+	if p.filled, err = p.template(ctx); err != nil {
+		return err
+	}
 	if err := p.offer(ctx, pull); err != nil {
 		return err
 	}
+	p.decorate(ctx)
 	return p.stillOurs(ctx)
 }
 

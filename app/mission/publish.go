@@ -100,6 +100,7 @@ func (e *Engine) request(ctx context.Context, m *store.Mission, run *store.Run, 
 	}
 	r := commitRequest(m, run, bot, p)
 	r.Selection, r.Staged, r.CheckedTree, r.Gates, r.API = o.Selection, o.Staged, o.Tree, o.Gates, o.API
+	r.Labels, r.Reviewers, r.Took = p.Promote.Labels, p.Promote.Reviewers, tookOf(run)
 	if m.Branch != "" {
 		r.Previous = &promote.Branch{Name: m.Branch, Head: m.Head}
 	}

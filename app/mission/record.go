@@ -4,10 +4,13 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"runtime/debug"
+	"time"
 
 	"github.com/sandpiper-bot/sandpiper/app/store"
 	"github.com/sandpiper-bot/sandpiper/promote"
+	"github.com/sandpiper-bot/sandpiper/sandbox"
 )
 
 // recordOf is what the manifest says of a run beside its changes.
@@ -23,6 +26,15 @@ func (e *Engine) recordOf(ctx context.Context, m *store.Mission, run *store.Run)
 	}
 	r.Findings, err = e.Store.Findings(ctx, m.Run)
 	return r, err
+}
+
+// tookOf is the agent's time, and its money where the broker counted it.
+func tookOf(run *store.Run) string {
+	var exit sandbox.Exit
+	if run.Exit == "" || json.Unmarshal([]byte(run.Exit), &exit) != nil {
+		return ""
+	}
+	return exit.Ended.Sub(exit.Started).Round(time.Second).String() + " of the agent" + describeSpent(exit.Spent)
 }
 
 // buildVersion is the version of this program, as far as the build knows it.

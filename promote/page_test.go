@@ -1,0 +1,78 @@
+package promote
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-github/v60/github"
+)
+
+func TestOwners(t *testing.T) {
+	t.Parallel()
+	const file = "# all\n* @acme/all @root\n*.js @js # comment\n/build/ @build\ndocs/* docs@acme.example @docs\napps/ @apps\n/scripts/x.sh\n"
+	for path, want := range map[string]string{
+		"README":       "root +all",
+		"a/b.js":       "js",
+		"build/x/y.js": "build",
+		"docs/a.md":    "docs",
+		"docs/a/b.md":  "root +all",
+		"x/apps/y":     "apps",
+		"scripts/x.sh": "",
+	} {
+		people, teams := owners(file, []string{path})
+		got := strings.Join(people, " ")
+		if len(teams) > 0 {
+			got += " +" + strings.Join(teams, " +")
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+	}
+}
+
+func TestTemplateIsHarmless(t *testing.T) {
+	t.Parallel()
+	got := harmless("<!-- read\nCONTRIBUTING -->\n## What\r\n\n\n\n- [x] tested\n- [ ] closes #12, asked @acme/team\n\u202e<!-- open")
+	want := "## What\n\n- [ ] tested\n- [ ] closes #&#8203;12, asked @&#8203;acme/team"
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// TestPage has a pull request carry labels, reviewers and the template, once, however often it is published.
+func TestPage(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.before(map[string]string{"CODEOWNERS": "* @octavia @mona @nobody\n", ".github/PULL_REQUEST_TEMPLATE.md": "## Checklist\n- [x] I have read it\n"})
+	octavia, err := w.server.As("octavia")
+	must(t, err)
+	_, _, err = octavia.Issues.CreateLabel(t.Context(), "octavia", "calc", &github.Label{Name: github.String("agent"), Color: github.String("ededed")})
+	must(t, err)
+	w.req.Labels, w.req.Reviewers, w.req.Took = []string{"agent"}, true, "3s of the agent"
+	for range 2 {
+		_, err = w.publish()
+		must(t, err)
+	}
+	pull, _, err := octavia.PullRequests.Get(t.Context(), "octavia", "calc", w.pulls()[0].GetNumber())
+	must(t, err)
+	var asked []string
+	for _, u := range pull.RequestedReviewers {
+		asked = append(asked, u.GetLogin())
+	}
+	if diff := cmp.Diff([]string{"mona"}, asked); diff != "" {
+		t.Errorf("asked for a review; the requester and strangers are not (-want +got)\n%s", diff)
+	}
+	if len(pull.Labels) != 1 || pull.Labels[0].GetName() != "agent" {
+		t.Errorf("labels %v", pull.Labels)
+	}
+	for _, want := range []string{"## Checklist\n- [ ] I have read it", "`3s of the agent`", "/sandpiper drop PATH"} {
+		if !strings.Contains(pull.GetBody(), want) {
+			t.Errorf("body lacks %q:\n%s", want, pull.GetBody())
+		}
+	}
+	if n := slices.Index(strings.Split(pull.GetBody(), "\n"), "Closes #1"); n != 1 {
+		t.Errorf("the closing line is line %d", n)
+	}
+}
