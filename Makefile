@@ -52,6 +52,13 @@ attacks: ## try to get out of the sandboxes, on every backend that works here, a
 	@.ci/needs git:git bwrap:bubblewrap runc:runc perl:perl
 	$(GO) test -count=1 -v -timeout $(TIMEOUT) ./sandbox/sandboxtest/attacks
 
+.PHONY: crash
+crash: ## long (an hour): 100 missions while bots are killed at every border of steps and at 200 random moments; on each database
+	@.ci/needs git:git bwrap:bubblewrap
+	.ci/postgres
+	CRASH_MISSIONS=$${CRASH_MISSIONS:-100} CRASH_BORDERS=$${CRASH_BORDERS:-100} CRASH_RANDOM=$${CRASH_RANDOM:-200} \
+		$(GO) test -count=1 -v -timeout 3h -parallel 1 -run '^TestCrash$$' ./cmd/sandpiper
+
 .PHONY: bench
 bench: ## run the benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem ./...

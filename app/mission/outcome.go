@@ -109,6 +109,9 @@ func judge(err error, failures int) (retry time.Duration, final *ended) {
 
 // finalClass names the errors that no repetition mends.
 func finalClass(err error) *ended {
+	if limited := (*installation.ErrLimited)(nil); errors.As(err, &limited) {
+		return nil // it holds a 403, which without the limit would be for good
+	}
 	var permission *installation.ErrPermission
 	var refused *promote.ErrRefused
 	var profile *agent.ErrNeedsModel

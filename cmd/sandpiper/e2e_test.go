@@ -30,7 +30,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-test.") {
 		os.Exit(run(os.Args[1:]))
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	database.Stop()
+	os.Exit(code)
 }
 
 const secret = "a webhook secret for tests"
