@@ -47,7 +47,9 @@ type Result struct {
 	Excerpt     string                       `json:"excerpt,omitempty"` // the log around the first failure, at most 4,000 bytes
 	LogTail     string                       `json:"log_tail,omitempty"`
 	Annotations []*github.CheckRunAnnotation `json:"annotations,omitempty"`
-	Omitted     int                          `json:"omitted,omitempty"` // annotations found beyond those
+	Omitted     int                          `json:"omitted,omitempty"`  // annotations found beyond those
+	Baseline    *Baseline                    `json:"baseline,omitempty"` // set: it fails there too, and is not held against the change
+	Actions     []string                     `json:"actions,omitempty"`  // buttons, by identifier; of a check that did not pass
 	Duration    time.Duration                `json:"duration"`
 	Exit        sandbox.Exit                 `json:"exit"`
 	Started     time.Time                    `json:"started"`
@@ -75,6 +77,7 @@ type Options struct {
 	Redact   func(string) string // over everything that is taken out of a log
 	Budget   time.Duration       // for all checks together; 0: none
 	Network  []string            // groups and hosts that the checks may reach
+	Watch    Watch
 	Starting func(Check)
 	Finished func(Result)
 	Now      func() time.Time // default time.Now
@@ -133,6 +136,7 @@ func Run(ctx context.Context, r Runner, id sandbox.ID, list []Check, o Options) 
 }
 
 func runOne(ctx context.Context, r Runner, id sandbox.ID, i int, c Check, limit time.Duration, o Options) (Result, error) {
+	defer o.watch(ctx, id, execName(i, c.Name), c)()
 	got, err := r.RunCheck(ctx, id, execName(i, c.Name), sandbox.Command{
 		Argv:    command(c),
 		Timeout: limit,
@@ -180,11 +184,11 @@ func notRun(c Check, how Conclusion, summary string, at time.Time) Result {
 	return Result{Check: c, Conclusion: how, Summary: summary, Started: at, Completed: at}
 }
 
-// Passed says whether every required check was seen to succeed. No result is not a success.
+// Passed says whether every required check was seen to succeed, or to fail on the base in the same way. No result is not a success.
 func Passed(list []Check, results []Result) bool {
 	good := map[string]bool{}
 	for _, r := range results {
-		good[r.Name] = r.Conclusion == Success
+		good[r.Name] = r.Conclusion == Success || r.Baseline != nil
 	}
 	for _, c := range list {
 		if c.Required && !good[c.Name] {

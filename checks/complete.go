@@ -180,6 +180,7 @@ func (r *Reporter) final(t Target, key ExternalID, res Result, last []*github.Ch
 	return update{UpdateCheckRunOptions: github.UpdateCheckRunOptions{
 		Name: RunName(key.Check), DetailsURL: optional(t.DetailsURL), Status: github.String("completed"),
 		Conclusion: github.String(string(res.Conclusion)), CompletedAt: timestamp(ended), Output: r.output(res, last, note),
+		Actions: buttons(res),
 	}, StartedAt: timestamp(res.Started)}
 }
 

@@ -45,6 +45,9 @@ type FailedCheck struct {
 // late says why a comment on lines is not given. Who asked for the round may have written until it began; what others wrote after
 // that has not been seen by those who asked.
 func (f *FollowUp) late(c Comment) string {
+	if c.Withhold != "" {
+		return c.Withhold
+	}
 	if len(f.Asked) == 0 || slices.ContainsFunc(f.Asked, func(r Request) bool { return r.By.Login == c.Author.Login }) {
 		return ""
 	}

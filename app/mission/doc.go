@@ -4,6 +4,7 @@
 //
 //	issue   take → create → execute → inspect → verify → promote → report → archive → waiting
 //	checks  take → create → verify → archive → waiting                    (of a pull request's head)
+//	group   take → create → verify → close                                (of a merge queue's commit)
 //
 // and from each of them, when the work fails or a person ends it, close → ended.
 //

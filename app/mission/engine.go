@@ -137,6 +137,13 @@ var steps = map[store.Kind]map[string]step{
 		stepClose:   (*Engine).close,
 		stepWaiting: (*Engine).waiting,
 	},
+	store.KindGroup: {
+		stepTake:   (*Engine).takeGroup,
+		stepQueue:  (*Engine).admit,
+		stepCreate: (*Engine).createForGroup,
+		stepVerify: (*Engine).verifyGroup,
+		stepClose:  (*Engine).close,
+	},
 	store.KindChecks: {
 		stepTake:    (*Engine).takePull,
 		stepQueue:   (*Engine).admit,

@@ -105,6 +105,10 @@ func (e *Engine) handler(c webhooks.Command) (lane string, do func(context.Conte
 		return "sha:" + c.HeadSHA, func(ctx context.Context) (string, error) {
 			return e.rerun(ctx, c.Meta, c.AppID, c.HeadSHA, c.Name)
 		}
+	case webhooks.CheckAction:
+		return "sha:" + c.HeadSHA, func(ctx context.Context) (string, error) { return e.pressed(ctx, c) }
+	case webhooks.MergeGroup:
+		return "sha:" + c.HeadSHA, func(ctx context.Context) (string, error) { return e.mergeGroup(ctx, c) }
 	case webhooks.SuiteRerun:
 		return "sha:" + c.HeadSHA, func(ctx context.Context) (string, error) { return e.rerun(ctx, c.Meta, c.AppID, c.HeadSHA, "") }
 	case webhooks.ReviewSubmitted:
@@ -177,10 +181,14 @@ func (e *Engine) issueChanged(ctx context.Context, c webhooks.IssueChanged) (str
 	if m == nil || err != nil {
 		return "ignored: no open mission on this issue", err
 	}
-	if m.Step == stepWaiting && m.Pull > 0 && c.Action == "closed" {
+	if m.Pull > 0 && c.Action == "closed" {
 		return "ignored: the pull request decides", nil
 	}
-	return "mission " + m.ID + ": the issue is " + c.Action, e.ask(ctx, m, wantCancel, c.Sender.Login)
+	want := wantGone
+	if c.Action == "closed" {
+		want = wantCancel
+	}
+	return "mission " + m.ID + ": the issue is " + c.Action, e.ask(ctx, m, want, c.Sender.Login)
 }
 
 // installationChanged ends the missions that the App has lost its access for.
@@ -202,7 +210,7 @@ func (e *Engine) installationChanged(ctx context.Context, c webhooks.Installatio
 		lost = append(lost, some...)
 	}
 	for _, m := range lost {
-		if err := e.ask(ctx, m, wantCancel, c.Sender.Login); err != nil && !errors.Is(err, store.ErrNone) {
+		if err := e.ask(ctx, m, wantGone, c.Sender.Login); err != nil && !errors.Is(err, store.ErrNone) {
 			return "", err
 		}
 	}

@@ -85,7 +85,7 @@ func (e *Engine) every(ctx context.Context, period time.Duration, what string, d
 
 // reconcile makes ticks again that were lost, wakes missions that wait although something is asked of them, and takes over what hosts that are gone had.
 func (e *Engine) reconcile(ctx context.Context) error {
-	return errors.Join(e.requeue(ctx, e.Now().Add(-overdue)), e.takeOver(ctx), e.Store.WakeAsked(ctx, e.Now()))
+	return errors.Join(e.requeue(ctx, e.Now().Add(-overdue)), e.takeOver(ctx), e.Store.WakeAsked(ctx, e.Now()), e.mend(ctx))
 }
 
 func (e *Engine) requeue(ctx context.Context, before time.Time) error {

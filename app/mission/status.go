@@ -31,7 +31,7 @@ var stepWords = map[string]string{
 
 // tell brings the mission's status comment up to date: made once, edited in place, left alone when nothing is new.
 func (e *Engine) tell(ctx context.Context, m *store.Mission) error {
-	if m.Kind == store.KindChecks && (m.Outcome == "" || m.Outcome == string(Checked)) {
+	if m.Kind == store.KindGroup || m.Kind == store.KindChecks && (m.Outcome == "" || m.Outcome == string(Checked)) {
 		return nil // its Check Runs tell it all
 	}
 	text := e.statusText(ctx, m)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/google/go-github/v60/github"
@@ -15,6 +16,7 @@ import (
 	"github.com/sandpiper-bot/sandpiper/app/store"
 	"github.com/sandpiper-bot/sandpiper/checks"
 	"github.com/sandpiper-bot/sandpiper/sandbox/git"
+	"github.com/sandpiper-bot/sandpiper/sandbox/probe"
 )
 
 // readFollowUp gathers what a round is about. It takes everything that was asked until now: the agent has not begun yet.
@@ -119,6 +121,10 @@ func (e *Engine) openThreads(ctx context.Context, gh *github.Client, m *store.Mi
 	if err != nil {
 		return nil, err
 	}
+	outsiders, err := e.forOutsiders(ctx, m)
+	if err != nil {
+		return nil, err
+	}
 	for _, t := range all {
 		if e.isOwn(t[len(t)-1]) {
 			continue
@@ -135,13 +141,27 @@ func (e *Engine) openThreads(ctx context.Context, gh *github.Client, m *store.Mi
 			if err != nil {
 				return nil, err
 			}
+			withhold := ""
+			if !outsiders && !slices.Contains([]string{"admin", "maintain", "write"}, author.Standing) {
+				withhold = "by somebody without write access: the boundary of this run is for the words of people who may write"
+			}
 			given.Comments = append(given.Comments, agent.Comment{
-				ID: c.GetID(), Body: c.GetBody(), Author: author, URL: c.GetHTMLURL(), CreatedAt: c.GetCreatedAt().Time, UpdatedAt: c.GetUpdatedAt().Time,
+				Withhold: withhold,
+				ID:       c.GetID(), Body: c.GetBody(), Author: author, URL: c.GetHTMLURL(), CreatedAt: c.GetCreatedAt().Time, UpdatedAt: c.GetUpdatedAt().Time,
 			})
 		}
 		open = append(open, given)
 	}
 	return open, nil
+}
+
+// forOutsiders says whether the present run may be given what people without write access wrote.
+func (e *Engine) forOutsiders(ctx context.Context, m *store.Mission) (bool, error) {
+	t, err := e.savedTrust(ctx, m.Run)
+	if errors.Is(err, store.ErrNone) {
+		return false, nil
+	}
+	return t.Tier == probe.Outsider, err
 }
 
 // failedChecks are the checks that did not pass on the head: our own with their logs, those of others with what they show.
@@ -165,11 +185,18 @@ func (e *Engine) failedChecks(ctx context.Context, m *store.Mission, previous *s
 	if err != nil {
 		return nil, fmt.Errorf("check runs of %.7s: %w", m.Head, err)
 	}
+	outsiders, err := e.forOutsiders(ctx, m)
+	if err != nil {
+		return nil, err
+	}
 	for _, r := range list.CheckRuns {
 		if r.GetApp().GetID() == e.AppID || r.GetConclusion() != "failure" && r.GetConclusion() != "timed_out" {
 			continue
 		}
 		out := r.GetOutput()
+		if !outsiders { // what other Apps print is nobody's with write access
+			out = nil
+		}
 		failed = append(failed, agent.FailedCheck{
 			Name: r.GetName(), By: orFirst(r.GetApp().GetName(), "another App"), Summary: strings.TrimSpace(out.GetTitle() + "\n" + out.GetSummary()), Log: out.GetText(),
 		})

@@ -92,7 +92,7 @@ func (e *Engine) trustOf(ctx context.Context, m *store.Mission) (t trust, err er
 		return t, err
 	}
 	d := &decision{engine: e, gh: gh, mission: m, policy: p, known: map[string]standing{}}
-	if m.Kind == store.KindChecks {
+	if m.Kind != store.KindIssue {
 		err = d.pull(ctx)
 	} else {
 		err = d.issue(ctx)

@@ -45,7 +45,11 @@ func (e *Engine) verify(ctx context.Context, m *store.Mission) (next, error) {
 		if err != nil {
 			return next{}, err
 		}
+		if results, err = e.excuse(parkable, m, results, o.Base, m.BaseBranch, sandbox.ID(m.Run)); err != nil {
+			return next{}, err
+		}
 	}
+	offerButtons(results, checks.ActionRetry, checks.ActionFix)
 	run.Checks = marshal(results)
 	if err := e.Store.SaveRun(ctx, run); err != nil {
 		return next{}, err
@@ -155,6 +159,10 @@ func (e *Engine) verifyPull(ctx context.Context, m *store.Mission) (next, error)
 	if err := e.Store.SaveRun(ctx, run); err != nil {
 		return next{}, err
 	}
+	base, branch, err := e.baseOfPull(ctx, m)
+	if err != nil {
+		return next{}, err
+	}
 	for _, c := range list {
 		if _, err := e.Reporter.Queue(ctx, gh, e.target(m), checkKey(m, c)); err != nil {
 			return next{}, err
@@ -171,12 +179,23 @@ func (e *Engine) verifyPull(ctx context.Context, m *store.Mission) (next, error)
 			}
 		},
 		Finished: func(r checks.Result) {
-			_, err := e.Reporter.Complete(ctx, gh, e.target(m), checkKey(m, r.Check), r)
-			reported = errors.Join(reported, err)
+			if len(checks.Suspects([]checks.Result{r})) > 0 && base != "" {
+				return // it is shown once it is known whether the base fails too
+			}
+			reported = errors.Join(reported, e.complete(ctx, gh, m, r))
 		},
+		Watch: e.watchChecks(gh, m),
 	})
 	if err = errors.Join(err, reported); err != nil {
 		return next{}, err
+	}
+	if results, err = e.excuse(parkable, m, results, base, branch, sandbox.ID(m.Run)); err != nil {
+		return next{}, err
+	}
+	for _, r := range results {
+		if err := e.complete(ctx, gh, m, r); err != nil {
+			return next{}, err
+		}
 	}
 	run.Checks, run.EndedAt = marshal(results), e.Now()
 	if err := e.Store.SaveRun(ctx, run); err != nil {

@@ -14,7 +14,7 @@ import (
 // What people, or the end of a pull request, ask of an open mission.
 const (
 	wantCancel  = "cancel"
-	wantGone    = "gone" // its issue, or the App's access"
+	wantGone    = "gone" // its issue, its merge group, or the App's access"
 	wantDiscard = "discard"
 	wantEnd     = "end"    // its pull request was closed
 	wantMerged  = "merged" // its pull request was merged
@@ -32,7 +32,7 @@ func (e *Engine) obey(ctx context.Context, m *store.Mission) (next, error) {
 	case wantCancel:
 		m.Outcome, m.Message = string(Cancelled), "cancelled by "+m.WantBy
 	case wantGone:
-		m.Outcome, m.Message = string(Cancelled), "its issue is gone, or the App has lost its access"
+		m.Outcome, m.Message = string(Cancelled), "what it worked on is gone: deleted, moved, taken out of the merge queue, or out of the App's reach"
 	case wantEnd:
 		m.Message = fmt.Sprintf("the pull request was closed by %s", m.WantBy)
 	case wantMerged:

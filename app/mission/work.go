@@ -190,7 +190,7 @@ func (e *Engine) clear(ctx context.Context, m *store.Mission, why string) error 
 	if err != nil {
 		return err
 	}
-	for _, id := range []sandbox.ID{sandbox.ID(m.Run), checksSandbox(m.Run, o)} {
+	for _, id := range []sandbox.ID{sandbox.ID(m.Run), checksSandbox(m.Run, o), baseSandbox(m.Run)} {
 		if err := e.recordFindings(ctx, m, id); err != nil {
 			return err
 		}
@@ -201,7 +201,7 @@ func (e *Engine) clear(ctx context.Context, m *store.Mission, why string) error 
 	if none {
 		return nil
 	}
-	if m.Kind == store.KindChecks {
+	if m.Kind != store.KindIssue {
 		if err := e.cancelChecks(ctx, m, run, why); err != nil {
 			return err
 		}

@@ -16,6 +16,7 @@ type Kind string
 const (
 	KindIssue  Kind = "issue"
 	KindChecks Kind = "checks"
+	KindGroup  Kind = "group" // as KindChecks, on the commit of a merge queue; Number is the pull request that the group ends with
 )
 
 // Mission is one request by a human for work on an issue or a pull request.

@@ -68,7 +68,7 @@ func newWorldOn(t *testing.T, branch string, files map[string]string) *world {
 	w.addRepo("acme/calc", branch, files)
 	w.app = must1(double.AddApp(github.AppOptions{
 		Owner: "acme", Name: "Sandpiper Test", HookSecret: secret,
-		Permissions: map[string]string{"contents": "write", "issues": "write", "pull_requests": "write", "checks": "write", "metadata": "read"},
+		Permissions: map[string]string{"contents": "write", "issues": "write", "pull_requests": "write", "checks": "write", "metadata": "read", "merge_queues": "read"},
 		Events:      []string{"issues", "issue_comment", "pull_request", "pull_request_review", "pull_request_review_comment", "check_run", "check_suite", "push", "merge_group"},
 	}))(t)
 	w.install = must1(double.Install(w.app.Slug, "acme"))(t)

@@ -1,0 +1,178 @@
+package mission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/go-github/v60/github"
+
+	"github.com/sandpiper-bot/sandpiper/app/installation"
+	"github.com/sandpiper-bot/sandpiper/app/store"
+	"github.com/sandpiper-bot/sandpiper/checks"
+	"github.com/sandpiper-bot/sandpiper/sandbox"
+	"github.com/sandpiper-bot/sandpiper/sandbox/git"
+	"github.com/sandpiper-bot/sandpiper/webhooks"
+)
+
+// complete shows the end of a check of a checks mission. It may be called again.
+func (e *Engine) complete(ctx context.Context, gh *github.Client, m *store.Mission, r checks.Result) error {
+	if m.Kind == store.KindChecks { // a merge group is made anew by its queue
+		r.Actions = []string{checks.ActionRetry}
+	}
+	_, err := e.Reporter.Complete(ctx, gh, e.target(m), checkKey(m, r.Check), r)
+	return err
+}
+
+// offerButtons puts buttons on results; those that passed do not show them.
+func offerButtons(results []checks.Result, identifiers ...string) {
+	for i := range results {
+		results[i].Actions = identifiers
+	}
+}
+
+// watchChecks shows the checks of a mission while they run.
+func (e *Engine) watchChecks(gh *github.Client, m *store.Mission) checks.Watch {
+	return checks.Watch{
+		Log: e.Sandboxes.Log,
+		Progress: func(ctx context.Context, c checks.Check, last string) {
+			if err := e.Reporter.Progress(ctx, gh, e.target(m), checkKey(m, c), last); err != nil && ctx.Err() == nil {
+				e.Log.Warn("progress of a check not shown", "mission", m.ID, "check", c.Name, "error", err)
+			}
+		},
+	}
+}
+
+// baseSandbox is where the checks that failed are run once more, on the base.
+func baseSandbox(run string) sandbox.ID { return sandbox.ID(run + "-base") }
+
+// excuse runs the required checks that failed on the base too, once, and marks those that fail there in the same way.
+func (e *Engine) excuse(ctx context.Context, m *store.Mission, results []checks.Result, base, branch string, parent sandbox.ID) ([]checks.Result, error) {
+	suspects := checks.Suspects(results)
+	if len(suspects) == 0 || base == "" {
+		return results, nil
+	}
+	id, err := e.makeSandbox(ctx, m, string(baseSandbox(m.Run)), base, branch, parent)
+	if err != nil {
+		return nil, err
+	}
+	tree, err := readTree(e.Git.Dir(storeKey(m.RepositoryID)), base)
+	if err != nil {
+		return nil, err
+	}
+	onBase, err := checks.Run(ctx, e.Sandboxes, id, suspects, checks.Options{Tree: tree, Redact: e.Redact, Now: e.Now, Network: networkOf(m)})
+	if err != nil {
+		return nil, err
+	}
+	return checks.Excuse(results, onBase, branch, base), nil
+}
+
+// baseOfPull is the commit where the head of a checks mission leaves the base branch; "" where there is none, or where the policy's
+// branch is not what it is for.
+func (e *Engine) baseOfPull(ctx context.Context, m *store.Mission) (commit, branch string, err error) {
+	refspec := fmt.Sprintf("+refs/heads/%s:refs/sandpiper/fetch/heads/%[1]s", m.BaseBranch)
+	if err := e.ensureCommit(ctx, m, m.Base, refspec); err != nil {
+		return "", "", err
+	}
+	out, err := e.Git.Read(ctx, storeKey(m.RepositoryID), git.Call{Args: []string{"merge-base", m.Base, m.Head}})
+	var none *git.Error
+	if errors.As(err, &none) && none.Exit == 1 {
+		return "", "", nil
+	}
+	if err != nil {
+		return "", "", fmt.Errorf("where %.7s leaves %s: %w", m.Head, m.BaseBranch, err)
+	}
+	return string(out[:max(len(out)-1, 0)]), m.BaseBranch, nil
+}
+
+// pressed obeys a button of a Check Run. Whoever can read may press it, so the permission is looked up.
+func (e *Engine) pressed(ctx context.Context, c webhooks.CheckAction) (string, error) {
+	if c.AppID != e.AppID {
+		return "ignored: a check of another App", nil
+	}
+	if c.Identifier == checks.ActionRetry {
+		return e.rerun(ctx, c.Meta, c.AppID, c.HeadSHA, c.Name)
+	}
+	id, ours := checks.ParseExternalID(c.ExternalID)
+	if c.Identifier != checks.ActionFix || !ours {
+		return fmt.Sprintf("ignored: no button %q", c.Identifier), nil
+	}
+	m, err := e.Store.Mission(ctx, id.Mission)
+	if errors.Is(err, store.ErrNone) || err == nil && (m.Ended() || m.Pull == 0 || m.RepositoryID != c.Repo.ID) {
+		return "ignored: no open pull request of ours has this check", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	gh, err := e.GitHub.Client(ctx, repoOf(m), installation.Issues)
+	if err != nil {
+		return "", err
+	}
+	if who, err := e.standing(ctx, gh, repoOf(m), c.Sender); err != nil || !who.mayWrite() {
+		return "refused: " + c.Sender.Login + " may not write here", err
+	}
+	head, err := e.branchHead(ctx, m)
+	if err != nil {
+		return "", err
+	}
+	return "mission " + m.ID + ": asked for a round", e.Store.Ask(ctx, store.Ask{
+		Key: "button:" + c.DeliveryID, Mission: m.ID, Login: c.Sender.Login, Head: head, HandsBack: true, At: e.Now(),
+		Instruction: "Mend the check " + id.Check + ".",
+	}, e.Now())
+}
+
+// mendFor is how long after its end a mission's Check Runs are looked at, and how long its own writes are waited for.
+const (
+	mendFor   = 24 * time.Hour
+	mendAfter = 20 * time.Second
+)
+
+// mend concludes Check Runs that a mission has left open: one that is never completed blocks a pull request for ever
+// (buttondown/roadmap#2494). Each mission that has ended is looked at once.
+func (e *Engine) mend(ctx context.Context) error {
+	recent, err := e.Store.Missions(ctx, false, 200)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, m := range recent {
+		if !m.Ended() || m.Head == "" || e.Now().Sub(m.EndedAt) > mendFor || e.Now().Sub(m.EndedAt) < mendAfter {
+			continue
+		}
+		key := "mended:" + m.ID
+		if _, done, err := e.Store.Effect(ctx, key); done || err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if err := e.mendRuns(ctx, m); err != nil && finalClass(err) == nil {
+			errs = append(errs, err)
+			continue
+		}
+		errs = append(errs, e.Store.AddEffect(ctx, key, 0, e.Now()))
+	}
+	return errors.Join(errs...)
+}
+
+func (e *Engine) mendRuns(ctx context.Context, m *store.Mission) error {
+	gh, err := e.GitHub.Client(ctx, repoOf(m), installation.Checks)
+	if err != nil {
+		return err
+	}
+	open, err := e.Reporter.OpenRuns(ctx, gh, e.target(m))
+	if err != nil {
+		return err
+	}
+	for _, run := range open {
+		key, _ := checks.ParseExternalID(run.GetExternalID())
+		if key.Mission != m.ID {
+			continue
+		}
+		e.Log.Warn("a Check Run was left open", "mission", m.ID, "check", key.Check)
+		r := checks.Superseded(checks.Check{Name: key.Check}, "the mission has ended ("+orFirst(m.Message, m.Outcome)+")", e.Now())
+		if _, err := e.Reporter.Complete(ctx, gh, e.target(m), key, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	gh "github.com/google/go-github/v60/github"
+)
+
+// runNamed is the newest Check Run of a name on a commit; nil where there is none.
+func (w *world) runNamed(sha, name string) *gh.CheckRun {
+	w.t.Helper()
+	var newest *gh.CheckRun
+	for _, r := range w.allRuns(sha) {
+		if r.GetName() == "sandpiper / "+name && r.GetID() > newest.GetID() {
+			newest = r
+		}
+	}
+	return newest
+}
+
+// TestButtonsOfAFailedCheck ask for the check again, or for a round; who presses one is looked up.
+func TestButtonsOfAFailedCheck(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, calc(rounds(makesTwo, mendsSum)))
+	w.start()
+	_, pr := w.opened()
+	n, head := pr.GetNumber(), pr.GetHead().GetSHA()
+	failed := w.runNamed(head, "sum")
+	must(t, w.double.RequestAction("acme/calc", failed.GetID(), "fix", "toby"))
+	must(t, w.double.RequestAction("acme/calc", failed.GetID(), "retry", "rita"))
+	w.until("the check has run again", func() bool {
+		r := w.runNamed(head, "sum")
+		return r.GetID() != failed.GetID() && r.GetConclusion() == "failure"
+	})
+	if !strings.Contains(w.bot.text(), "toby may not write here") || w.head(n) != head {
+		t.Error("toby's button was not refused")
+	}
+	must(t, w.double.RequestAction("acme/calc", failed.GetID(), "fix", "rita"))
+	w.round(n, 2, "changed")
+	if seen := w.fileAt(w.head(n), "seen.md"); !strings.Contains(seen, "Mend the check sum.") || !strings.Contains(seen, "Check sum did not pass") {
+		t.Errorf("the agent was given:\n%s", seen)
+	}
+}
+
+// TestBaselineIsNotHeldAgainstTheChange: what fails on main in the same way makes no draft, and something else does.
+func TestBaselineIsNotHeldAgainstTheChange(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		agent string
+		draft bool
+	}{
+		"fails_on_main": {"echo 1 >other.txt\n", false},
+		"other_finding": {"echo 'sum.txt:1: error: another one' >said.txt\n", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, calc(c.agent, "said.txt", "sum.txt:1: error: it is not 1\n", ".github/sandpiper.yml",
+				"agent: sh agent.sh\nchecks:\n  - {name: sum, run: 'cat said.txt; exit 1', required: true}\n"))
+			w.start()
+			_, pr := w.opened()
+			run := w.runNamed(pr.GetHead().GetSHA(), "sum")
+			if said := strings.Contains(run.GetOutput().GetTitle(), "fails on main too"); pr.GetDraft() != c.draft || said == c.draft || run.GetConclusion() != "failure" {
+				t.Errorf("draft %v, %s: %s", pr.GetDraft(), run.GetConclusion(), run.GetOutput().GetTitle())
+			}
+			w.nothingLeft()
+		})
+	}
+}
+
+// TestMergeGroupIsAnswered on its own commit, with the checks and with the review gate.
+func TestMergeGroupIsAnswered(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, calc(fixes))
+	w.start()
+	_, pr := w.opened()
+	w.review("rita", pr.GetNumber(), "APPROVE")
+	w.gateIs(pr.GetHead().GetSHA(), "success")
+	head := must1(w.double.StartMergeGroup("acme/calc", pr.GetNumber()))(t)
+	w.until("all is reported on the group", func() bool {
+		runs := w.allRuns(head)
+		return len(runs) == 3 && !slices.ContainsFunc(runs, func(r *gh.CheckRun) bool { return r.GetConclusion() != "success" })
+	})
+	w.until("its mission is over", func() bool { return strings.Contains(w.bot.text(), `"next":"ended"`) })
+	must(t, w.double.EndMergeGroup("acme/calc", pr.GetNumber(), "merged"))
+	w.nothingLeft()
+}
+
+// TestOpenCheckRunsOfEndedMissionsAreConcluded after a crash that left one.
+func TestOpenCheckRunsOfEndedMissionsAreConcluded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, calc(fixes))
+	w.start()
+	_, pr := w.opened()
+	head := pr.GetHead().GetSHA()
+	id := w.runNamed(head, "sum").GetExternalID()
+	app := must1(w.double.AsApp(w.app.Slug))(t)
+	token, _, err := app.Apps.CreateInstallationToken(t.Context(), w.install.ID, nil)
+	must(t, err)
+	_, _, err = w.double.Client(token.GetToken()).Checks.CreateCheckRun(t.Context(), "acme", "calc", gh.CreateCheckRunOptions{
+		Name: "sandpiper / left", HeadSHA: head, Status: gh.String("in_progress"), ExternalID: gh.String(strings.Replace(id, ":sum:", ":left:", 1)),
+	})
+	must(t, err)
+	w.say("rita", pr.GetNumber(), "/sandpiper discard")
+	w.until("it is concluded", func() bool { return w.runNamed(head, "left").GetConclusion() == "cancelled" })
+}
