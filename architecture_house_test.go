@@ -100,6 +100,7 @@ var house = []edge{
 
 	{"sandbox", "sandbox/agentgit", "commits made in a sandbox are brought in as data"},
 	{"sandbox", "sandbox/internal/gitname", "names in what Discard has recorded"},
+	{"sandbox", "sandbox/internal/treecopy", "layers are copied"},
 	{"sandbox/agentgit", "sandbox/git", "git checks what it brings in"},
 	{"sandbox/collect", "sandbox/internal/gitname", "names that git does not take"},
 	{"sandbox", "sandbox/fastimport", "a selection of changes becomes a commit"},

@@ -214,6 +214,7 @@ type Record struct {
 	Created  time.Time `json:"created"`
 	Changed  time.Time `json:"changed"`
 	Result   string    `json:"result,omitempty"` // the commit of CollectDiff
+	Layer    string    `json:"layer,omitempty"`  // what was laid into it; see Layer
 	Keep     *Keep     `json:"keep,omitempty"`
 	Findings []Finding `json:"findings,omitempty"`
 }

@@ -127,6 +127,9 @@ func (e *Engine) createForPull(ctx context.Context, m *store.Mission) (next, err
 	if err != nil {
 		return next{}, err
 	}
+	if err := e.setup(ctx, m, id, m.Head); err != nil {
+		return next{}, err
+	}
 	return next{step: stepVerify, found: e.describeSandbox(m, id)}, nil
 }
 

@@ -39,6 +39,9 @@ func (e *Engine) verify(ctx context.Context, m *store.Mission) (next, error) {
 		if err != nil {
 			return next{}, err
 		}
+		if err := e.setup(ctx, m, id, o.Commit); err != nil {
+			return next{}, err
+		}
 		parkable, leave := e.parkable(ctx)
 		defer leave()
 		results, err = checks.Run(parkable, e.Sandboxes, id, list, checks.Options{Tree: tree, Redact: e.Redact, Now: e.Now, Network: networkOf(m)})

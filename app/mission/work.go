@@ -79,6 +79,9 @@ func (e *Engine) createForIssue(ctx context.Context, m *store.Mission) (next, er
 	if err != nil {
 		return next{}, err
 	}
+	if err := e.setup(ctx, m, id, base); err != nil {
+		return next{}, err
+	}
 	run := &store.Run{ID: m.Run, Mission: m.ID, Attempt: m.Attempt, Base: base, CreatedAt: e.Now()}
 	if run.Receipt, err = e.hydrate(ctx, m); err != nil {
 		return next{}, err
@@ -191,6 +194,9 @@ func (e *Engine) clear(ctx context.Context, m *store.Mission, why string) error 
 		return err
 	}
 	for _, id := range []sandbox.ID{sandbox.ID(m.Run), checksSandbox(m.Run, o), baseSandbox(m.Run)} {
+		if err := e.clearSetup(ctx, m, id); err != nil {
+			return err
+		}
 		if err := e.recordFindings(ctx, m, id); err != nil {
 			return err
 		}
