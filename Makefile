@@ -60,7 +60,11 @@ crash: ## long (an hour): 100 missions while bots are killed at every border of 
 		$(GO) test -count=1 -v -timeout 3h -parallel 1 -run '^TestCrash$$' ./cmd/sandpiper
 
 .PHONY: bench
-bench: ## run the benchmarks
+bench: build ## hold workspaces against the git command line and write docs/performance.md; BENCH=-sizes=1000,10000,100000 for more
+	$(GO) run ./cmd/sandpiper-bench -docs docs $(BENCH)
+
+.PHONY: microbench
+microbench: ## run the Go benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
 .PHONY: build

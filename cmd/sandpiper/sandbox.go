@@ -46,7 +46,7 @@ func newSandboxCommand() *cobra.Command {
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(
-		newSandboxCreate(), newSandboxExec(), newSandboxPath(), newSandboxStatus(), newSandboxChanges(), newSandboxDiff(),
+		newSandboxCreate(), newSandboxExec(), newSandboxShell(), newSandboxPath(), newSandboxStatus(), newSandboxChanges(), newSandboxDiff(),
 		newSandboxCheck(), newSandboxLog(), newSandboxPromote(), newSandboxDiscard(), newSandboxKeep(), newSandboxList(),
 		newSandboxRecover(), newSandboxCommits(),
 	)

@@ -60,6 +60,8 @@ var (
 	_ sandbox.Available = (*Backend)(nil)
 	_ sandbox.Keeper    = (*Backend)(nil)
 	_ sandbox.Knower    = (*Backend)(nil)
+
+	_ sandbox.Materialiser = (*Backend)(nil)
 )
 
 // New makes the backend.
@@ -90,6 +92,7 @@ const (
 	home     = "home"
 	scratch  = "scratch"
 	copied   = "files" // where a person can look: made by Materialise
+	copying  = "files.new"
 )
 
 // Path is where a person finds the files, once Materialise was called.
@@ -141,21 +144,31 @@ func (b *Backend) Make(ctx context.Context, w sandbox.Workspace) error {
 
 // Launch runs a command in the jail and returns after the last process of it is dead.
 func (b *Backend) Launch(ctx context.Context, w sandbox.Workspace, c sandbox.Command, stdio sandbox.Stdio) (sandbox.Exit, []sandbox.Finding, error) {
-	base, err := b.bases.Get(key(w), w.Base)
+	p, err := b.place(w)
 	if err != nil {
 		return sandbox.Exit{}, nil, err
 	}
+	return local.Launch(ctx, w, p, c, stdio)
+}
+
+// place is where commands of a run find its layers.
+func (b *Backend) place(w sandbox.Workspace) (local.Place, error) {
+	base, err := b.bases.Get(key(w), w.Base)
+	if err != nil {
+		return local.Place{}, err
+	}
 	in := func(name string) string { return filepath.Join(w.Dir, name) }
-	return local.Launch(ctx, w, local.Place{
+	trees := base.Trees()
+	return local.Place{
 		Backend: b.Name(), Home: in(home), Used: &jail.Usage{}, System: b.o.System, UID: b.o.UID, Egress: b.o.Egress, Broker: b.o.Broker,
 		Now: b.o.Now,
 		Mounts: []jail.Mount{
-			{Host: in(upper), Inside: jail.WorkspaceDir, Writable: true, Overlay: &jail.Overlay{Lower: base.Trees(), Work: in(work)}},
+			{Host: in(upper), Inside: jail.WorkspaceDir, Writable: true, Overlay: &jail.Overlay{Lower: trees, Work: in(work)}},
 			{Host: in(gitUpper), Inside: local.GitDir, Writable: true, Overlay: &jail.Overlay{Lower: []string{base.GitDir()}, Work: in(gitWork)}},
 			{Host: filepath.Join(w.Store, "objects"), Inside: local.ObjectsDir},
-			{Host: filepath.Join(base.Trees()[len(base.Layers)-1], ".git"), Inside: path.Join(jail.WorkspaceDir, ".git")},
+			{Host: filepath.Join(trees[len(trees)-1], ".git"), Inside: path.Join(jail.WorkspaceDir, ".git")},
 		},
-	}, c, stdio)
+	}, nil
 }
 
 // Quiet ends what a supervisor that was killed has left: what has the upper layer of this run mounted.
@@ -224,7 +237,7 @@ func (b *Backend) source(ctx context.Context, w sandbox.Workspace) (collect.Sour
 
 // Remove takes everything away that Make and the commands made.
 func (b *Backend) Remove(_ context.Context, w sandbox.Workspace) error {
-	for _, name := range []string{upper, gitUpper, work, gitWork, home, scratch, copied} {
+	for _, name := range []string{upper, gitUpper, work, gitWork, home, scratch, copied, copying} {
 		if err := local.RemoveAll(filepath.Join(w.Dir, name)); err != nil {
 			return err
 		}

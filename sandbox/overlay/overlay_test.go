@@ -2,14 +2,19 @@ package overlay_test
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/sandpiper-bot/sandpiper/sandbox"
 	"github.com/sandpiper-bot/sandpiper/sandbox/git"
 	"github.com/sandpiper-bot/sandpiper/sandbox/gitstore"
 	"github.com/sandpiper-bot/sandpiper/sandbox/overlay"
 	"github.com/sandpiper-bot/sandpiper/sandbox/sandboxtest"
+	"github.com/sandpiper-bot/sandpiper/sandbox/worktree"
 )
 
 func open(state string, supervisor []string) (sandboxtest.Fixture, error) {
@@ -45,4 +50,79 @@ func needsOverlay(t *testing.T) {
 func TestConformance(t *testing.T) {
 	needsOverlay(t)
 	sandboxtest.Run(t, open)
+}
+
+// TestMaterialise: a person finds the files as they are, also while a command runs.
+func TestMaterialise(t *testing.T) {
+	needsOverlay(t)
+	f := sandboxtest.New(t, open)
+	r := sandboxtest.NewRepo(t)
+	r.Write("a", "1\n")
+	r.Write("gone", "x\n")
+	r.Write("dir/b", "2\n")
+	r.Commit()
+	id := f.Create(t, r)
+	f.Sh(t, id, "echo more >>a; rm gone; echo new >dir/new; mkdir shut; chmod 0 shut")
+	for range 2 {
+		path, err := f.Manager.Materialise(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]string{}
+		for _, name := range []string{"a", "gone", "dir/b", "dir/new"} {
+			text, _ := os.ReadFile(filepath.Join(path, name))
+			got[name] = string(text)
+		}
+		if diff := cmp.Diff(map[string]string{"a": "1\nmore\n", "gone": "", "dir/b": "2\n", "dir/new": "new\n"}, got); diff != "" {
+			t.Errorf("files (-want +got):\n%s", diff)
+		}
+		if text, _ := os.ReadFile(filepath.Join(path, ".sandpiper-not-copied")); !strings.Contains(string(text), "shut") {
+			t.Errorf("what could not be copied: %q", text)
+		}
+	}
+	if _, err := f.Manager.Discard(t.Context(), id); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAuto: where overlays do not work the next backend is taken, and the record says why.
+func TestAuto(t *testing.T) {
+	t.Parallel()
+	state := t.TempDir() + "/with,a comma" // which cuts the options of a mount in pieces
+	g, err := git.New(git.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stores, err := gitstore.Open(filepath.Join(state, "stores"), g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := sandbox.Open(sandbox.Config{StateDir: state, Stores: stores, Default: sandbox.Auto, Backends: []sandbox.Backend{
+		overlay.New(overlay.Options{StateDir: state, Stores: stores}), worktree.New(worktree.Options{Stores: stores})}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := sandboxtest.NewRepo(t)
+	r.Write("a", "1\n")
+	src := sandboxtest.Fixture{Manager: m, Stores: stores, StateDir: state}.Source(t, commit(r))
+	id, err := m.Create(t.Context(), "m-1", src, sandbox.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec, err := m.Record(id)
+	if err != nil || rec.Backend != "worktree" || !strings.Contains(rec.Why, "comma") {
+		t.Errorf("record: backend %q, why %q (%v)", rec.Backend, rec.Why, err)
+	}
+	var not *sandbox.ErrUnavailable
+	if _, err := m.Create(t.Context(), "m-1", src, sandbox.Options{Backend: "overlay"}); !errors.As(err, &not) {
+		t.Errorf("overlay where it does not work: %v, want ErrUnavailable", err)
+	}
+	if _, err := m.Discard(t.Context(), id); err != nil {
+		t.Error(err)
+	}
+}
+
+func commit(r *sandboxtest.Repo) *sandboxtest.Repo {
+	r.Commit()
+	return r
 }
