@@ -27,6 +27,10 @@ var house = []edge{
 	{"cmd/sandpiper", "sandbox/redact", "git credentials of the throw-away people"},
 	{"cmd/sandpiper", "sandbox/quote", "others' text is shown on a terminal"},
 	{"cmd/sandpiper", "webhooks", "replay decodes a delivery"},
+	{"cmd/sandpiper-bench", "sandbox", "what it measures"},
+	{"cmd/sandpiper-bench", "sandbox/git", "the stores need it"},
+	{"cmd/sandpiper-bench", "sandbox/gitstore", "what it measures"},
+	{"cmd/sandpiper-bench", "sandbox/overlay", "what it measures"},
 
 	{"app", "app/audit", "the composition: what lower packages tell becomes a record"},
 	{"app", "app/config", "the composition: settings"},
