@@ -158,28 +158,7 @@ func (t *tree) begin(bwrap string, with *launch, s Spec, l Limits, uid int, w wi
 	if os.Geteuid() == 0 || len(over) == 0 && s.Listen == nil {
 		return execute(bwrap, argv, with.inherit, uid, w)
 	}
-	if t.turn != nil && len(t.turn.holders) > 0 {
-		if s.Listen != nil {
-			return nil, fmt.Errorf("%w: another command runs in the sandbox, and only root can join it with a network", ErrUnavailable)
-		}
-		program, args, err := t.turn.joining(bwrap, argv)
-		if err != nil {
-			return nil, err
-		}
-		return execute(program, args, with.inherit, uid, w)
-	}
-	if s.Listen != nil {
-		ours, theirs, err := with.files.sockets()
-		if err != nil {
-			return nil, err
-		}
-		t.handed, with.inherit = ours, append(with.inherit, theirs)
-	}
-	todo, err := with.files.memory("stage", stageList(over, s.Listen != nil))
-	if err != nil {
-		return nil, err
-	}
-	return executeStage(bwrap, argv, append(with.inherit, todo), s.Listen != nil, w)
+	return t.executeWithin(bwrap, argv, with, over, s.Listen != nil, w)
 }
 
 // live starts bubblewrap and waits for its end, on a thread of its own: the kernel kills bubblewrap when the thread that

@@ -96,6 +96,32 @@ func (s *turn) enter() error {
 	return nil
 }
 
+// executeWithin executes bubblewrap as an ordinary user in namespaces where the overlays are mounted: those of a holder, or new ones.
+func (t *tree) executeWithin(bwrap string, argv []string, with *launch, over []Mount, listen bool, w without) (*os.Process, error) {
+	if t.turn != nil && len(t.turn.holders) > 0 {
+		if listen {
+			return nil, fmt.Errorf("%w: another command runs in the sandbox, and only root can join it with a network", ErrUnavailable)
+		}
+		program, args, err := t.turn.joining(bwrap, argv)
+		if err != nil {
+			return nil, err
+		}
+		return execute(program, args, with.inherit, os.Geteuid(), w)
+	}
+	if listen {
+		ours, theirs, err := with.files.sockets()
+		if err != nil {
+			return nil, err
+		}
+		t.handed, with.inherit = ours, append(with.inherit, theirs)
+	}
+	todo, err := with.files.memory("stage", stageList(over, listen))
+	if err != nil {
+		return nil, err
+	}
+	return executeStage(bwrap, argv, append(with.inherit, todo), listen, w)
+}
+
 // joining gives the command line by which an ordinary user executes bubblewrap in the namespaces of a holder.
 func (s *turn) joining(bwrap string, argv []string) (program string, args []string, err error) {
 	program, err = exec.LookPath("nsenter")
