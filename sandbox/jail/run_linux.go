@@ -69,6 +69,32 @@ func (r *runner) end(reason Reason, evidence string) {
 	})
 }
 
+// limit puts a held tree under its limits: the control group, and those of each process.
+func (r *runner) limit(s Spec, t *tree, w without) (g *group, err error) {
+	g = &group{}
+	if s.Runtime != nil { // which gives limits to the processes itself, as it is told
+		if !w.cgroup {
+			g, err = groupForRuntime(s.Name, r.limits, t)
+		}
+		return g, errors.Join(err, yield(t.init))
+	}
+	if !w.cgroup {
+		g = newGroup(s.Name, r.limits)
+		// The monitor stays outside: each move waits for a grace period of the kernel, some milliseconds.
+		if err := g.add(t.init); err != nil {
+			return g, err
+		}
+	}
+	if w.rlimits {
+		return g, nil
+	}
+	uid := identity(s.UID)
+	if w.uid {
+		uid = 0
+	}
+	return g, setLimits(r.limits, uid, g.memory != "", t.monitor.Pid, t.init)
+}
+
 // supervise lets the held command begin under its limits, and sees it to its end.
 func (r *runner) supervise(s Spec, t *tree, streams *streams, w without) (Result, error) {
 	g := &group{}
@@ -77,23 +103,8 @@ func (r *runner) supervise(s Spec, t *tree, streams *streams, w without) (Result
 	if handed := t.receive(); err == nil {
 		err = handed
 	}
-	if err == nil && !w.cgroup {
-		// The monitor stays outside: each move waits for a grace period of the kernel, some milliseconds.
-		if s.Runtime == nil {
-			g = newGroup(s.Name, r.limits)
-			err = g.add(t.init)
-		} else {
-			g, err = groupForRuntime(s.Name, r.limits, t)
-		}
-	}
-	if err == nil && s.Runtime != nil {
-		err = yield(t.init) // a runtime gives limits to the tree itself, as it is told
-	} else if err == nil && !w.rlimits {
-		uid := identity(s.UID)
-		if w.uid {
-			uid = 0
-		}
-		err = setLimits(r.limits, uid, g.memory != "", t.monitor.Pid, t.init)
+	if err == nil {
+		g, err = r.limit(s, t, w)
 	}
 	var watching, serving sync.WaitGroup
 	finished := make(chan struct{})
