@@ -59,6 +59,14 @@ crash: ## long (an hour): 100 missions while bots are killed at every border of 
 	CRASH_MISSIONS=$${CRASH_MISSIONS:-100} CRASH_BORDERS=$${CRASH_BORDERS:-100} CRASH_RANDOM=$${CRASH_RANDOM:-200} \
 		$(GO) test -count=1 -v -timeout 3h -parallel 1 -run '^TestCrash$$' ./cmd/sandpiper
 
+.PHONY: soak
+soak: ## long: 500 runs on each backend with kills, a full disk and lost permissions at every step; the reaper leaves nothing behind
+	@.ci/needs git:git bwrap:bubblewrap
+	for backend in worktree overlay; do
+		SANDPIPER_SOAK_BACKEND=$$backend SANDPIPER_SOAK_RUNS=$${SANDPIPER_SOAK_RUNS:-500} \
+			$(GO) test -count=1 -v -timeout 1h -run '^TestSoak$$' ./sandbox/reaper
+	done
+
 .PHONY: bench
 bench: build ## hold workspaces against the git command line and write docs/performance.md; BENCH=-sizes=1000,10000,100000 for more
 	$(GO) run ./cmd/sandpiper-bench -docs docs $(BENCH)

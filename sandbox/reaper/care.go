@@ -9,6 +9,16 @@ import (
 	"github.com/sandpiper-bot/sandpiper/sandbox/gitstore"
 )
 
+// layers removes those that no run has used for longer than what was discarded is kept.
+func (r *round) layers(context.Context) error {
+	if r.DryRun {
+		return nil
+	}
+	removed, err := r.Manager.TrimLayers(r.now.Add(-r.Retain))
+	r.report.Removed = append(r.report.Removed, removed...)
+	return err
+}
+
 // care maintains the stores. What sandboxes that are open borrow is told to each by the time of the oldest of them.
 func (r *round) care(ctx context.Context) error {
 	if r.Care == NoCare || r.DryRun {

@@ -67,7 +67,7 @@ func Reap(ctx context.Context, o Options) (Report, error) {
 		o.Live = func(sandbox.ID) bool { return false }
 	}
 	r := &round{Options: o, now: o.Now(), report: Report{Skipped: map[string]string{}}}
-	for _, step := range []func(context.Context) error{r.runs, r.unborn, r.archives, r.stores, r.upkeep, r.care} {
+	for _, step := range []func(context.Context) error{r.runs, r.unborn, r.archives, r.stores, r.upkeep, r.layers, r.care} {
 		if err := step(ctx); err != nil {
 			r.errs = append(r.errs, err)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/sandpiper-bot/sandpiper/sandbox"
 	"github.com/sandpiper-bot/sandpiper/sandbox/git"
 	"github.com/sandpiper-bot/sandpiper/sandbox/gitstore"
+	"github.com/sandpiper-bot/sandpiper/sandbox/overlay"
 	"github.com/sandpiper-bot/sandpiper/sandbox/reaper"
 	"github.com/sandpiper-bot/sandpiper/sandbox/sandboxtest"
 	"github.com/sandpiper-bot/sandpiper/sandbox/worktree"
@@ -30,7 +31,8 @@ func open(state string, supervisor []string) (sandboxtest.Fixture, error) {
 		return f, err
 	}
 	f.Manager, err = sandbox.Open(sandbox.Config{StateDir: state, Stores: f.Stores, Supervisor: supervisor,
-		Backends: []sandbox.Backend{worktree.New(worktree.Options{Stores: f.Stores})}})
+		Backends: []sandbox.Backend{worktree.New(worktree.Options{Stores: f.Stores}), overlay.New(overlay.Options{StateDir: state, Stores: f.Stores})},
+		Default:  os.Getenv("SANDPIPER_SOAK_BACKEND")}) // supervisors go by the record
 	return f, err
 }
 

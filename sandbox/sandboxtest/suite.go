@@ -35,6 +35,7 @@ func Run(t *testing.T, open Opener) {
 		{"DiscardStops", testDiscardStops},
 		{"DiscardWhileWritten", testDiscardWhileWritten},
 		{"DiscardOfAnother", testDiscardOfAnother},
+		{"Layer", testLayer},
 		{"Recover", testRecover},
 		{"RecoverNothing", testRecoverNothing},
 		{"AgentCommits", testAgentCommits},
