@@ -42,6 +42,7 @@ var house = []edge{
 	{"app", "app/queue", "the composition: the carrier of ticks"},
 	{"app", "app/sweep", "the composition: what webhooks lost"},
 	{"app", "checks", "the composition: the reporter"},
+	{"app", "promote/gates", "the composition: what looks like a secret is not posted"},
 	{"app", "promote", "the composition: the key that signs manifests"},
 	{"app", "sandbox", "the composition: the manager"},
 	{"app", "sandbox/broker", "the composition: the broker with the models' keys"},

@@ -27,6 +27,7 @@ import (
 	"github.com/sandpiper-bot/sandpiper/app/sweep"
 	"github.com/sandpiper-bot/sandpiper/checks"
 	"github.com/sandpiper-bot/sandpiper/promote"
+	"github.com/sandpiper-bot/sandpiper/promote/gates"
 	"github.com/sandpiper-bot/sandpiper/sandbox"
 	"github.com/sandpiper-bot/sandpiper/sandbox/gitstore"
 	"github.com/sandpiper-bot/sandpiper/sandbox/jail"
@@ -269,8 +270,8 @@ func (a *App) engine(ctx context.Context, slug string) (*mission.Engine, error) 
 			Backend: c.Backend, BackendOutsider: c.BackendOutsider,
 		},
 		Store: a.Store, GitHub: a.github, Sandboxes: a.sandboxes, Git: a.stores,
-		Reporter: checks.NewReporter(checks.ReporterOptions{Log: a.Log, Redact: a.redactor.String, AppID: c.AppID, Now: a.options.Now}),
-		Redact:   a.redactor.String, Log: a.Log, Now: a.options.Now, Watch: watcher{a.operators.metrics, a.operators.traces},
+		Reporter: checks.NewReporter(checks.ReporterOptions{Log: a.Log, Redact: a.post, AppID: c.AppID, Now: a.options.Now}),
+		Redact:   a.post, Log: a.Log, Now: a.options.Now, Watch: watcher{a.operators.metrics, a.operators.traces},
 		Boundary: a.boundary, Audit: func(ctx context.Context, e audit.Entry) { _ = a.audit.Append(ctx, e) },
 	})
 	ticks, err := queue.Open(ctx, queue.Options{
@@ -286,6 +287,9 @@ func (a *App) engine(ctx context.Context, slug string) (*mission.Engine, error) 
 	})
 	return engine, nil
 }
+
+// post takes secrets out of what is about to be posted: our own by their values, others' by their looks.
+func (a *App) post(text string) string { return gates.Mask(a.redactor.String(text)) }
 
 // mostTicks is how many missions are looked at at once. Places bound what runs; a tick mostly waits.
 const mostTicks = 100

@@ -44,16 +44,16 @@ func (e *Engine) watchChecks(gh *github.Client, m *store.Mission) checks.Watch {
 	}
 }
 
-// baseSandbox is where the checks that failed are run once more, on the base.
-func baseSandbox(run string) sandbox.ID { return sandbox.ID(run + "-base") }
+// baseSandbox is where the checks that failed in a sandbox are run once more, on the base.
+func baseSandbox(failedIn sandbox.ID) sandbox.ID { return failedIn + "-base" }
 
 // excuse runs the required checks that failed on the base too, once, and marks those that fail there in the same way.
-func (e *Engine) excuse(ctx context.Context, m *store.Mission, results []checks.Result, base, branch string, parent sandbox.ID) ([]checks.Result, error) {
+func (e *Engine) excuse(ctx context.Context, m *store.Mission, results []checks.Result, base, branch string, failedIn sandbox.ID) ([]checks.Result, error) {
 	suspects := checks.Suspects(results)
 	if len(suspects) == 0 || base == "" {
 		return results, nil
 	}
-	id, err := e.makeSandbox(ctx, m, string(baseSandbox(m.Run)), base, branch, parent)
+	id, err := e.makeSandbox(ctx, m, string(baseSandbox(failedIn)), base, branch, sandbox.ID(m.Run))
 	if err != nil {
 		return nil, err
 	}

@@ -196,6 +196,29 @@ func (e *Engine) letPass(ctx context.Context, m *store.Mission) (next, error) {
 	return next{step: m.Step}, e.Store.Wanted(ctx, m.ID)
 }
 
+// unsettled keeps the review gate closed while another gate waits for a person's word: an approval of the change as a whole
+// does not say that anybody has looked at that.
+func (e *Engine) unsettled(ctx context.Context, m *store.Mission, g *checks.Gate) error {
+	run, err := e.Store.Run(ctx, m.Run)
+	if err != nil {
+		return err
+	}
+	o, err := offerOf(run)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, held := range o.held(gates.Draft) {
+		names = append(names, held.Gate)
+	}
+	if len(names) > 0 {
+		g.Open = false
+		g.Title = "a person has to settle " + strings.Join(names, ", ") + "; " + g.Title
+		g.Summary += "\nOpen gates: `" + strings.Join(names, "`, `") + "`. `/sandpiper allow GATE` lets what one found pass.\n"
+	}
+	return nil
+}
+
 // gatesResult is what the gates found, as a Check Run shows it.
 func (e *Engine) gatesResult(o offer, run *store.Run) checks.Result {
 	r := checks.Result{

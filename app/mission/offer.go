@@ -114,8 +114,10 @@ func (e *Engine) reselect(ctx context.Context, m *store.Mission) (next, error) {
 	if err != nil {
 		return next{}, err
 	}
-	if _, err := e.Sandboxes.Discard(ctx, checksSandbox(m.Run, was)); err != nil && !errors.Is(err, sandbox.ErrUnknown) {
-		return next{}, err
+	for _, id := range []sandbox.ID{checksSandbox(m.Run, was), baseSandbox(checksSandbox(m.Run, was))} {
+		if _, err := e.Sandboxes.Discard(ctx, id); err != nil && !errors.Is(err, sandbox.ErrUnknown) {
+			return next{}, err
+		}
 	}
 	run.Offer, run.Checks = marshal(offer{Staged: promote.Staged{Selection: sel}, N: was.N + 1, By: m.WantBy}), ""
 	if err := e.Store.SaveRun(ctx, run); err != nil {

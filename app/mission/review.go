@@ -61,6 +61,9 @@ func (e *Engine) gate(ctx context.Context, m *store.Mission) error {
 	if err != nil {
 		return err
 	}
+	if err := e.unsettled(ctx, m, &standing); err != nil {
+		return err
+	}
 	report, err := e.GitHub.Client(ctx, repoOf(m), installation.Checks)
 	if err != nil {
 		return err

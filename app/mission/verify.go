@@ -48,7 +48,7 @@ func (e *Engine) verify(ctx context.Context, m *store.Mission) (next, error) {
 		if err != nil {
 			return next{}, err
 		}
-		if results, err = e.excuse(parkable, m, results, o.Base, m.BaseBranch, sandbox.ID(m.Run)); err != nil {
+		if results, err = e.excuse(parkable, m, results, o.Base, m.BaseBranch, checksSandbox(m.Run, o)); err != nil {
 			return next{}, err
 		}
 	}

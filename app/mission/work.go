@@ -21,6 +21,7 @@ func (e *Engine) ensureCommit(ctx context.Context, m *store.Mission, commit, ref
 	if _, err := e.Git.Resolve(ctx, key, commit+"^{commit}"); err == nil {
 		return nil
 	}
+	ctx = e.sayingHowFar(ctx, m)
 	remote := e.remote(m, installation.Read)
 	err := e.Git.Fetch(ctx, remote, refspec)
 	if err != nil && !errors.Is(err, git.ErrNoRef) {
@@ -193,7 +194,7 @@ func (e *Engine) clear(ctx context.Context, m *store.Mission, why string) error 
 	if err != nil {
 		return err
 	}
-	for _, id := range []sandbox.ID{sandbox.ID(m.Run), checksSandbox(m.Run, o), baseSandbox(m.Run)} {
+	for _, id := range []sandbox.ID{sandbox.ID(m.Run), checksSandbox(m.Run, o), baseSandbox(checksSandbox(m.Run, o)), baseSandbox(sandbox.ID(m.Run))} {
 		if err := e.clearSetup(ctx, m, id); err != nil {
 			return err
 		}

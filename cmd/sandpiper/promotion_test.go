@@ -204,6 +204,9 @@ func TestGatesWaitForAPerson(t *testing.T) {
 	if got, title, annotations := w.gatesOf(pr.GetHead().GetSHA()); got != "failure" || !strings.Contains(title, "dependencies") || annotations != 2 {
 		t.Errorf("gates: %s, %q, %d annotations", got, title, annotations)
 	}
+	if review := w.reviewOf(pr.GetHead().GetSHA()); !strings.Contains(review, "settle dependencies") {
+		t.Errorf("the review gate: %s", review)
+	}
 	w.say("rita", n, "/sandpiper allow dependencies")
 	w.waits(3)
 	again := w.pulls()[0]
@@ -213,6 +216,20 @@ func TestGatesWaitForAPerson(t *testing.T) {
 	if got, _, _ := w.gatesOf(pr.GetHead().GetSHA()); got != "success" {
 		t.Errorf("gates: %s", got)
 	}
+	if review := w.reviewOf(pr.GetHead().GetSHA()); strings.Contains(review, "settle") {
+		t.Errorf("the review gate: %s", review)
+	}
+}
+
+// reviewOf is the title of the Check Run `sandpiper / review` of a commit.
+func (w *world) reviewOf(sha string) string {
+	w.t.Helper()
+	for _, r := range w.allRuns(sha) {
+		if r.GetName() == "sandpiper / review" {
+			return r.GetOutput().GetTitle()
+		}
+	}
+	return ""
 }
 
 // TestCase16RequiredSignatures: where commits have to be signed, GitHub makes them; also for a change that only objects can

@@ -164,6 +164,14 @@ func TestFindSecrets(t *testing.T) {
 	}
 }
 
+func TestMask(t *testing.T) {
+	t.Parallel()
+	key := "AK" + "IAQYLPMN5HFIQR7XYA"
+	if diff := cmp.Diff("a [secret: AWS access key] b, AKIAIOSFODNN7EXAMPLE", Mask("a "+key+" b, AKIAIOSFODNN7EXAMPLE")); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
 func FuzzUnseen(f *testing.F) {
 	f.Add("a\u202eb\xff")
 	f.Fuzz(func(t *testing.T, s string) {
