@@ -21,6 +21,7 @@ func (e *Engine) ensureCommit(ctx context.Context, m *store.Mission, commit, ref
 	if _, err := e.Git.Resolve(ctx, key, commit+"^{commit}"); err == nil {
 		return nil
 	}
+	ctx = e.sayingHowFar(ctx, m)
 	remote := e.remote(m, installation.Read)
 	err := e.Git.Fetch(ctx, remote, refspec)
 	if err != nil && !errors.Is(err, git.ErrNoRef) {
