@@ -18,19 +18,6 @@ type Delivery struct {
 	Attempts int
 }
 
-// Put stores a delivery durably. fresh is false when one with its id is stored already, whatever it held: GitHub uses
-// the id again when it delivers again (https://docs.github.com/webhooks/testing-and-troubleshooting-webhooks/redelivering-webhooks).
-func (s *Store) Put(ctx context.Context, d webhooks.Delivery) (fresh bool, err error) {
-	result, err := s.exec(ctx, `insert into deliveries (id, event, action, installation_id, repository_id, received_at, body, due_at)
-		values (?, ?, ?, ?, ?, ?, ?, ?) on conflict (id) do nothing`,
-		d.ID, d.Event, d.Action, d.InstallationID, d.RepositoryID, millis(d.ReceivedAt), d.Body, millis(d.ReceivedAt))
-	if err != nil {
-		return false, fmt.Errorf("delivery %s: %w", d.ID, err)
-	}
-	n, err := result.RowsAffected()
-	return n == 1, err
-}
-
 // ClaimDeliveries gives deliveries that are to be handled now, the oldest first, and has them due again after the time
 // that handling may take: a bot that dies over them does not keep them.
 func (s *Store) ClaimDeliveries(ctx context.Context, now time.Time, most int, until time.Time) (claimed []Delivery, err error) {

@@ -21,6 +21,7 @@ var migrations embed.FS
 type Store struct {
 	conn
 	pool    *sql.DB
+	intake  *intake
 	enqueue func(ctx context.Context, tx *sql.Tx, tick Tick) error
 }
 
@@ -39,7 +40,7 @@ func Open(ctx context.Context, address string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("database: %w", err)
 	}
-	s := &Store{conn: conn{dialect: d, db: pool}, pool: pool}
+	s := &Store{conn: conn{dialect: d, db: pool}, pool: pool, intake: newIntake()}
 	if err := s.migrate(ctx, address); err != nil {
 		pool.Close()
 		if d.driver == sqlite.driver {

@@ -1,0 +1,113 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/sandpiper-bot/sandpiper/webhooks"
+)
+
+// mostTogether bounds one commit of deliveries. GitHub was never seen to send more at once, and the first of them waits for
+// the last.
+const mostTogether = 64
+
+// intake commits the deliveries that come at the same time together: a commit costs a write to the disk, however much is in
+// it. Whoever comes while no commit is under way makes the next one, for everybody who waits.
+type intake struct {
+	turn chan struct{} // held by whoever commits
+
+	mu      sync.Mutex
+	waiting []*arrival
+}
+
+// arrival is a delivery on its way into the database.
+type arrival struct {
+	webhooks.Delivery
+	done  chan struct{} // closed when the two below are set
+	fresh bool
+	err   error
+}
+
+func newIntake() *intake { return &intake{turn: make(chan struct{}, 1)} }
+
+func (in *intake) add(d webhooks.Delivery) *arrival {
+	a := &arrival{Delivery: d, done: make(chan struct{})}
+	in.mu.Lock()
+	in.waiting = append(in.waiting, a)
+	in.mu.Unlock()
+	return a
+}
+
+// take gives what waits, the oldest first.
+func (in *intake) take() []*arrival {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	n := min(len(in.waiting), mostTogether)
+	batch := in.waiting[:n:n]
+	in.waiting = in.waiting[n:]
+	if len(in.waiting) == 0 {
+		in.waiting = nil // let go of the array
+	}
+	return batch
+}
+
+// Put stores a delivery durably, together with those that come at the same time. fresh is false when one with its id is
+// stored already, whatever it held: GitHub uses the id again when it delivers again
+// (https://docs.github.com/webhooks/testing-and-troubleshooting-webhooks/redelivering-webhooks). It does not end with ctx:
+// another caller may be committing for this one.
+func (s *Store) Put(ctx context.Context, d webhooks.Delivery) (fresh bool, err error) {
+	a := s.intake.add(d)
+	for {
+		select {
+		case <-a.done:
+			return a.fresh, a.err
+		case s.intake.turn <- struct{}{}:
+			s.commit(context.WithoutCancel(ctx), s.intake.take())
+			<-s.intake.turn
+		}
+	}
+}
+
+// commit stores deliveries in one statement, and tells each caller what became of theirs.
+func (s *Store) commit(ctx context.Context, batch []*arrival) {
+	if len(batch) == 0 {
+		return
+	}
+	fresh, err := s.insert(ctx, batch)
+	for _, a := range batch {
+		a.err = err
+		a.fresh = err == nil && fresh[a.ID]
+		delete(fresh, a.ID) // twice in one batch: the first is the fresh one
+		close(a.done)
+	}
+}
+
+const deliveryColumns = `(id, event, action, installation_id, repository_id, received_at, body, due_at)`
+
+func (s *Store) insert(ctx context.Context, batch []*arrival) (fresh map[string]bool, err error) {
+	args := make([]any, 0, 8*len(batch))
+	for _, a := range batch {
+		at := millis(a.ReceivedAt)
+		args = append(args, a.ID, a.Event, a.Action, a.InstallationID, a.RepositoryID, at, a.Body, at)
+	}
+	rows, err := s.query(ctx, `insert into deliveries `+deliveryColumns+` values `+
+		strings.TrimSuffix(strings.Repeat("(?, ?, ?, ?, ?, ?, ?, ?), ", len(batch)), ", ")+` on conflict (id) do nothing returning id`, args...)
+	if err != nil {
+		return nil, fmt.Errorf("store deliveries: %w", err)
+	}
+	defer rows.Close()
+	fresh = make(map[string]bool, len(batch))
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return nil, fmt.Errorf("store deliveries: %w", err)
+		}
+		fresh[id] = true
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("store deliveries: %w", err)
+	}
+	return fresh, rows.Close()
+}
