@@ -15,13 +15,18 @@ var (
 	ErrMalformed = errors.New("malformed payload") // JSON without what its event must have
 )
 
-// checkText tells apart what encoding/json would quietly mend: it replaces broken UTF-8.
-func checkText(body []byte) error {
+// unmarshal reads a body, and tells apart what is no JSON from JSON that is not what its event must be. Broken UTF-8 is an
+// error: encoding/json would quietly mend it.
+func unmarshal(body []byte, into any) error {
 	if !utf8.Valid(body) {
 		return ErrNotUTF8
 	}
-	if !json.Valid(body) {
+	err := json.Unmarshal(body, into)
+	if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
 		return ErrNotJSON
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %v", ErrMalformed, err)
 	}
 	return nil
 }
@@ -44,18 +49,18 @@ type Self struct {
 // Decode turns a delivery into the commands that it holds: at least one, and Ignored, with the reason, where it asks for
 // nothing. It reads d.ID, d.Event and d.Body only. The error is one of ErrNotUTF8, ErrNotJSON and ErrMalformed.
 func Decode(d Delivery, self Self) ([]Command, error) {
-	if err := checkText(d.Body); err != nil {
-		return nil, err
-	}
 	decode, known := decoders[d.Event]
 	if !known {
 		var h head
-		_ = json.Unmarshal(d.Body, &h) // an event that we do not know may well have other members than these
+		// An event that we do not know may well have other members than these.
+		if err := unmarshal(d.Body, &h); err != nil && !errors.Is(err, ErrMalformed) {
+			return nil, err
+		}
 		return ignored(h.meta(d), "event %q is not handled", d.Event)
 	}
 	var p payload
-	if err := json.Unmarshal(d.Body, &p); err != nil {
-		return nil, fmt.Errorf("%w: %s: %v", ErrMalformed, d.Event, err)
+	if err := unmarshal(d.Body, &p); err != nil {
+		return nil, fmt.Errorf("%s: %w", d.Event, err)
 	}
 	return decode(decoding{payload: p, meta: p.meta(d), self: self})
 }

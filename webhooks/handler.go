@@ -1,12 +1,12 @@
 package webhooks
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
 	"mime"
 	"net/http"
@@ -191,7 +191,9 @@ func digest(d Delivery) string {
 }
 
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *refusal) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
+	// Room for all of it at once where the sender says how much it is, but not for whatever it says.
+	body := bytes.NewBuffer(make([]byte, 0, max(min(r.ContentLength, roomFor), 0)+bytes.MinRead))
+	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, MaxBody))
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
 		return nil, &refusal{http.StatusRequestEntityTooLarge, "body too large"}
@@ -199,8 +201,11 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *refusal) {
 	if err != nil { // the sender went away or was too slow: hardly anybody is there to read this
 		return nil, &refusal{http.StatusBadRequest, "body not read"}
 	}
-	return body, nil
+	return body.Bytes(), nil
 }
+
+// roomFor is how much of a body is believed in before it has come: above what most deliveries have.
+const roomFor = 64 << 10
 
 func reply(w http.ResponseWriter, status int, v map[string]string) {
 	w.Header().Set("Content-Type", "application/json")

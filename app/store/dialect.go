@@ -58,8 +58,11 @@ func connect(address string) (*sql.DB, dialect, error) {
 		return db, pg, err
 	}
 	// FULL: a delivery that was answered must survive a power cut. One connection: SQLite has one writer anyway, and
-	// waiting in Go is fair where waiting on its lock is not.
-	values := url.Values{"_pragma": {"journal_mode(WAL)", "synchronous(FULL)", "busy_timeout(10000)", "foreign_keys(ON)"}, "_txlock": {"immediate"}}
+	// waiting in Go is fair where waiting on its lock is not. Pages of 16 KiB, in a new file, hold a delivery in two where the
+	// usual 4 KiB take six: storing one costs half. The log is copied into the file at 32 MiB instead of at 4.
+	values := url.Values{"_pragma": {
+		"busy_timeout(10000)", "page_size(16384)", "journal_mode(WAL)", "synchronous(FULL)", "wal_autocheckpoint(2000)", "foreign_keys(ON)",
+	}, "_txlock": {"immediate"}}
 	db, err := sql.Open(sqlite.driver, "file:"+(&url.URL{Path: address}).EscapedPath()+"?"+values.Encode())
 	if err == nil {
 		db.SetMaxOpenConns(1)
