@@ -23,11 +23,7 @@ const module = "github.com/sandpiper-bot/sandpiper"
 var large = map[string]string{}
 
 // long are functions outside of tests that may have more than 60 lines.
-var long = map[string]string{
-	"sandbox/jail/start_linux.go start":    "the steps of one launch, each of which undoes what was made before it when it fails",
-	"sandbox/jail/args_linux.go bwrapArgs": "one command line, in the order in which bubblewrap reads it",
-	"sandbox/jail/usage_linux.go walk":     "one loop over one directory",
-}
+var long = map[string]string{}
 
 // floor is the height of a room: nothing may import something higher, and rooms on the same floor leave each other alone.
 func floor(room string) int {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/go-github/v60/github"
+
 	"github.com/sandpiper-bot/sandpiper/app/installation"
 	"github.com/sandpiper-bot/sandpiper/app/policy"
 	"github.com/sandpiper-bot/sandpiper/app/store"
@@ -157,19 +159,13 @@ func (e *Engine) verifyPull(ctx context.Context, m *store.Mission) (next, error)
 	if m.OnlyCheck != "" {
 		list = slices.DeleteFunc(list, func(c checks.Check) bool { return checks.RunName(c.Name) != m.OnlyCheck })
 	}
-	run := &store.Run{ID: m.Run, Mission: m.ID, Attempt: m.Attempt, Base: m.Head, Result: m.Head, CreatedAt: e.Now()}
-	run.Checks = marshal(pending(list))
-	if err := e.Store.SaveRun(ctx, run); err != nil {
+	run := &store.Run{ID: m.Run, Mission: m.ID, Attempt: m.Attempt, Base: m.Head, Result: m.Head, CreatedAt: e.Now(), Checks: marshal(pending(list))}
+	if err := e.queueChecks(ctx, gh, m, run, list); err != nil {
 		return next{}, err
 	}
 	base, branch, err := e.baseOfPull(ctx, m)
 	if err != nil {
 		return next{}, err
-	}
-	for _, c := range list {
-		if _, err := e.Reporter.Queue(ctx, gh, e.target(m), checkKey(m, c)); err != nil {
-			return next{}, err
-		}
 	}
 	var reported error
 	parkable, leave := e.parkable(ctx)
@@ -206,6 +202,19 @@ func (e *Engine) verifyPull(ctx context.Context, m *store.Mission) (next, error)
 	}
 	m.Outcome, m.Message = string(Checked), describeResults(results)
 	return next{step: stepArchive, found: m.Message}, nil
+}
+
+// queueChecks records the run and shows each of its checks as waiting.
+func (e *Engine) queueChecks(ctx context.Context, gh *github.Client, m *store.Mission, run *store.Run, list []checks.Check) error {
+	if err := e.Store.SaveRun(ctx, run); err != nil {
+		return err
+	}
+	for _, c := range list {
+		if _, err := e.Reporter.Queue(ctx, gh, e.target(m), checkKey(m, c)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // pending is what is known of checks that have not run: enough to conclude their Check Runs if they never do.
