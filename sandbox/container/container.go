@@ -23,7 +23,7 @@ type Options struct {
 	worktree.Options
 	// Runtime is the program that runs containers, by name or path; empty: runc. It has to understand runc's command line.
 	Runtime string
-	// Image is a directory with a root file system; empty: the programs of this machine, read-only. See Unpack.
+	// Image is a directory with a root file system, which is not written to; empty: the programs of this machine, read-only.
 	Image string
 }
 
