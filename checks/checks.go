@@ -22,7 +22,7 @@ type Check struct {
 	Name     string        `json:"name"`               // for people, and part of the Check Run's identity
 	Run      string        `json:"run"`                // given to sh -e, so that the first line that fails ends it
 	Dir      string        `json:"dir,omitempty"`      // below the root of the repository
-	Annotate string        `json:"annotate,omitempty"` // "go", "generic", "none"; empty tries all
+	Annotate string        `json:"annotate,omitempty"` // one of Kinds, or "none"; empty tries all
 	Required bool          `json:"required,omitempty"`
 	Timeout  time.Duration `json:"timeout,omitempty"` // 0: the limit of the sandbox
 }

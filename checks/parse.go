@@ -33,13 +33,19 @@ type Found struct {
 }
 
 // Parse finds the lines of the tree that a log names. Kind "go" and "" read the output of go build, vet and test, as text
-// or -json, and the form `file:line[:col]: message` that most tools have; "generic" reads only that form.
+// or -json; the other kinds are those of Kinds; all read the form `file:line[:col]: message` too, which golangci-lint, staticcheck,
+// gcc, clang, javac, mypy and ruff's concise output have. "generic" reads only that form.
 func Parse(kind string, log []byte, src Source) Found {
 	p := &parser{src: src, first: -1, seen: map[place]bool{}, paths: map[string]string{}, modules: map[string]string{}}
 	if src.Tree == nil {
 		return Found{First: -1}
 	}
-	goTool := kind != "generic"
+	goTool := kind == "" || kind == "go"
+	p.documents(kind, log)
+	if kind == "junit" || kind == "sarif" {
+		return p.found()
+	}
+	p.families = p.readers(kind)
 	text := &goTest{p: p}
 	packages := map[string]*goTest{}
 	for rest := log; len(rest) > 0; {
@@ -72,15 +78,16 @@ func sortedKeys(m map[string]*goTest) []string {
 }
 
 type parser struct {
-	src     Source
-	list    []*github.CheckRunAnnotation
-	seen    map[place]bool
-	omitted int
-	offset  int // of the current line
-	first   int
-	open    *github.CheckRunAnnotation // takes the indented lines that follow it
-	paths   map[string]string          // as printed → in the tree, or "" when it is not there
-	modules map[string]string          // directory → module path of the go.mod in it, or ""
+	src      Source
+	list     []*github.CheckRunAnnotation
+	seen     map[place]bool
+	omitted  int
+	offset   int // of the current line
+	first    int
+	open     *github.CheckRunAnnotation // takes the indented lines that follow it
+	paths    map[string]string          // as printed → in the tree, or "" when it is not there
+	families []reader
+	modules  map[string]string // directory → module path of the go.mod in it, or ""
 }
 
 // place is what makes two annotations the same.
@@ -104,6 +111,14 @@ func (p *parser) text(t *goTest, goTool bool, line []byte) {
 	if goTool && t.line(line) {
 		p.open = nil
 		return
+	}
+	if p.open == nil || line[0] != '\t' {
+		for _, r := range p.families {
+			if r.line(line) {
+				p.open = nil
+				return
+			}
+		}
 	}
 	p.generic(line)
 }
@@ -138,7 +153,7 @@ func (p *parser) generic(line []byte) {
 			col = 0
 		}
 		message := bytes.TrimSpace(line[end+1:])
-		if len(message) == 0 {
+		if !hasLetter(message) { // a frame of a stack: file:line:col)
 			return
 		}
 		p.open = p.add(file, row, col, level(message), "", string(message))
@@ -187,7 +202,7 @@ func (p *parser) resolve(printed []byte) string {
 	if len(printed) == 0 || len(printed) > 1024 || !hasLetter(printed) || bytes.IndexByte(printed, 0) >= 0 {
 		return ""
 	}
-	name, file := string(printed), ""
+	name, file := strings.TrimPrefix(string(printed), "file://"), ""
 	if strings.HasPrefix(name, "/") {
 		if rel, ok := strings.CutPrefix(path.Clean(name), p.src.Root+"/"); ok {
 			file = p.inTree(rel)
@@ -195,7 +210,7 @@ func (p *parser) resolve(printed []byte) string {
 	} else if file = p.inTree(path.Join(p.src.Dir, name)); file == "" && p.src.Dir != "" {
 		file = p.inTree(name)
 	}
-	p.paths[name] = file
+	p.paths[string(printed)] = file
 	return file
 }
 

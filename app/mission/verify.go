@@ -191,10 +191,8 @@ func (e *Engine) verifyPull(ctx context.Context, m *store.Mission) (next, error)
 	if results, err = e.excuse(parkable, m, results, base, branch, sandbox.ID(m.Run)); err != nil {
 		return next{}, err
 	}
-	for _, r := range results {
-		if err := e.complete(ctx, gh, m, r); err != nil {
-			return next{}, err
-		}
+	if err := e.completeAll(ctx, gh, m, results); err != nil {
+		return next{}, err
 	}
 	run.Checks, run.EndedAt = marshal(results), e.Now()
 	if err := e.Store.SaveRun(ctx, run); err != nil {

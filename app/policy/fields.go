@@ -112,6 +112,11 @@ func (r *reader) setup(n ast.Node, key string) []Step {
 	return steps
 }
 
+// annotateKinds are the forms of output that checks are read for; package checks has a reader for each.
+func annotateKinds() []string {
+	return []string{"go", "generic", "eslint", "typescript", "python", "rust", "java", "tap", "junit", "sarif", "matcher"}
+}
+
 func (r *reader) checks(n ast.Node, key string) []Check {
 	checks, names := []Check{}, map[string]bool{}
 	r.list(n, key, func(n ast.Node, k string) {
@@ -125,7 +130,7 @@ func (r *reader) checks(n ast.Node, key string) []Check {
 					r.problem(n, k, "", "the directory %s %s", quote(c.Dir), m)
 				}
 			}},
-			field{name: "annotate", read: func(n ast.Node, k string) { c.Annotate, _ = r.oneOf(n, k, "go", "generic") }},
+			field{name: "annotate", read: func(n ast.Node, k string) { c.Annotate, _ = r.oneOf(n, k, annotateKinds()...) }},
 			field{name: "required", read: func(n ast.Node, k string) { c.Required, _ = r.boolean(n, k) }},
 			field{name: "timeout", read: func(n ast.Node, k string) {
 				c.Timeout = r.duration(n, k, time.Second, 6*time.Hour)

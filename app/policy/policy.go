@@ -75,7 +75,7 @@ type Check struct {
 	Name     string        `json:"name"` // of the Check Run
 	Run      string        `json:"run"`  // for sh -c
 	Dir      string        `json:"dir,omitempty"`
-	Annotate string        `json:"annotate,omitempty"` // go, generic; empty: both are tried
+	Annotate string        `json:"annotate,omitempty"` // go, generic, eslint, …: see annotateKinds; empty: all are tried
 	Required bool          `json:"required"`
 	Timeout  time.Duration `json:"timeout"` // nanoseconds in JSON
 }

@@ -1,0 +1,118 @@
+package checks
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"io"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// sarif reads a SARIF 2.1.0 log (OASIS), which is a JSON document somewhere in the output.
+func (p *parser) sarif(log []byte) {
+	start := bytes.IndexByte(log, '{')
+	if start < 0 {
+		return
+	}
+	var doc struct {
+		Runs []struct {
+			Results []struct {
+				RuleID    string `json:"ruleId"`
+				Level     string
+				Message   struct{ Text string }
+				Locations []struct {
+					Physical struct {
+						Artifact struct{ URI string } `json:"artifactLocation"`
+						Region   struct {
+							Line   int `json:"startLine"`
+							Column int `json:"startColumn"`
+						}
+					} `json:"physicalLocation"`
+				}
+			}
+		}
+	}
+	if json.NewDecoder(bytes.NewReader(log[start:])).Decode(&doc) != nil {
+		return
+	}
+	for _, run := range doc.Runs {
+		for _, r := range run.Results {
+			level := map[string]string{"error": "failure", "note": "notice", "none": "notice"}[r.Level]
+			for _, l := range r.Locations {
+				uri, err := url.PathUnescape(l.Physical.Artifact.URI)
+				if file := p.resolve([]byte(uri)); err == nil && file != "" {
+					p.add(file, max(l.Physical.Region.Line, 1), l.Physical.Region.Column, orElse(level, "warning"), r.RuleID, r.Message.Text)
+				}
+			}
+		}
+	}
+}
+
+// junit reads JUnit's XML. The form has no schema that all follow: a place is taken from the file and line of a case, or from the
+// first line of a failure's text that names one.
+func (p *parser) junit(log []byte) {
+	start := bytes.Index(log, []byte("<testsuite"))
+	decoder := xml.NewDecoder(bytes.NewReader(log[start:]))
+	decoder.Strict = false
+	var at struct{ class, name, file, line string }
+	for {
+		token, err := decoder.RawToken()
+		if err != nil {
+			return // the end, or the end of the document within a longer log
+		}
+		element, ok := token.(xml.StartElement)
+		if !ok {
+			continue
+		}
+		value := func(name string) string {
+			for _, a := range element.Attr {
+				if a.Name.Local == name {
+					return a.Value
+				}
+			}
+			return ""
+		}
+		switch element.Name.Local {
+		case "testcase":
+			at.class, at.name, at.file, at.line = value("classname"), value("name"), value("file"), value("line")
+		case "failure", "error":
+			p.junitFailure(strings.TrimPrefix(at.class+"."+at.name, "."), at.file, at.line, value("message"), charData(decoder))
+		}
+	}
+}
+
+func charData(d *xml.Decoder) string {
+	token, err := d.RawToken()
+	if err == io.EOF || err != nil {
+		return ""
+	}
+	text, _ := token.(xml.CharData)
+	return string(text)
+}
+
+func (p *parser) junitFailure(test, file, line, message, text string) {
+	message = orElse(message, strings.TrimSpace(text))
+	if row, err := strconv.Atoi(line); err == nil && file != "" {
+		if found := p.resolve([]byte(file)); found != "" {
+			p.add(found, row, 0, "failure", test, message)
+			return
+		}
+	}
+	for i, l := range strings.SplitN(text, "\n", 200) {
+		if i == 199 {
+			return
+		}
+		l = strings.TrimSpace(l)
+		if open := strings.LastIndexByte(l, '('); open >= 0 { // at com.acme.SumTest.adds(SumTest.java:12), and JavaScript's frames
+			l = strings.TrimSuffix(l[open+1:], ")")
+		}
+		for _, word := range strings.Fields(l) {
+			if found, row, col := p.position([]byte(strings.TrimRight(word, ":,"))); found != "" {
+				p.add(found, row, col, "failure", test, message)
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package checks
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// toolCase reads a file of testdata/tools: `# tool and version; kind: K; tree: files`, what the tool printed, a line of dashes, what
+// is found. The files of the tree are empty, or from testdata/tools/files.
+func toolCase(t testing.TB, file string) (head, kind string, tree mapTree, log, want string) {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, rest, _ := strings.Cut(string(data), "\n")
+	log, want, _ = strings.Cut(rest, "\n----\n")
+	tree = mapTree{}
+	for _, part := range strings.Split(head, ";") {
+		key, value, _ := strings.Cut(strings.TrimSpace(part), ": ")
+		switch key {
+		case "kind":
+			kind = value
+		case "tree":
+			for _, name := range strings.Fields(value) {
+				text, _ := os.ReadFile(filepath.Join("testdata/tools/files", filepath.Base(name)))
+				tree[name] = string(text)
+			}
+		}
+	}
+	return head, kind, tree, log, want
+}
+
+// Each file of testdata/tools is what a real tool printed, its version on the first line; a few say that they are from documentation.
+func TestToolsGolden(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/tools/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no golden files: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			t.Parallel()
+			head, kind, tree, log, want := toolCase(t, file)
+			if !slices.Contains(Kinds(), kind) {
+				t.Fatalf("kind %q", kind)
+			}
+			source := Source{Root: "/workspace", Tree: tree}
+			got := show(Parse(kind, []byte(log), source))
+			if *rewrite {
+				if err := os.WriteFile(file, []byte(head+"\n"+log+"\n----\n"+got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if diff := cmp.Diff(want, got); diff != "" || want == "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+			if any := show(Parse("", []byte(log), source)); any != got {
+				t.Errorf("without a kind (-with +without)\n%s", cmp.Diff(got, any))
+			}
+		})
+	}
+}
+
+func FuzzTools(f *testing.F) {
+	files, _ := filepath.Glob("testdata/tools/*.txt")
+	tree := mapTree{}
+	for _, file := range files {
+		_, _, of, log, _ := toolCase(f, file)
+		for name, text := range of {
+			tree[name] = text
+		}
+		f.Add([]byte(log))
+	}
+	f.Fuzz(func(t *testing.T, log []byte) {
+		for _, kind := range append(Kinds(), "") {
+			for _, a := range Parse(kind, log, Source{Root: "/workspace", Tree: tree}).Annotations {
+				if !tree.Exists(a.GetPath()) || a.GetStartLine() < 1 || a.GetMessage() == "" || len(a.GetMessage()) > messageMax+200 {
+					t.Errorf("kind %q: bad annotation %v", kind, a)
+				}
+			}
+		}
+	})
+}
+
+// BenchmarkTools parses a megabyte of each tool's lines. 100 MB/s are wanted.
+func BenchmarkTools(b *testing.B) {
+	files, _ := filepath.Glob("testdata/tools/*.txt")
+	for _, file := range files {
+		_, _, tree, log, _ := toolCase(b, file)
+		if strings.HasPrefix(log, "{") || strings.HasPrefix(log, "[") || strings.HasPrefix(log, "<") {
+			continue
+		}
+		megabyte := bytes.Repeat([]byte(log), 1<<20/len(log)+1)
+		b.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(b *testing.B) {
+			b.SetBytes(int64(len(megabyte)))
+			for b.Loop() {
+				Parse("", megabyte, Source{Root: "/workspace", Tree: tree})
+			}
+		})
+	}
+}

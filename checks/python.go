@@ -1,0 +1,86 @@
+package checks
+
+import (
+	"bytes"
+	"strings"
+)
+
+// python reads pytest's failures, whose reasons stand on lines that begin with E before the line that names the file, and the
+// tracebacks of unittest and of the interpreter, whose last frame in the tree is where it went wrong.
+type python struct {
+	p       *parser
+	test    string
+	reason  []string
+	file    string // the last frame of a traceback in the tree
+	row     int
+	inStack bool
+}
+
+const reasonMost = 20 // lines
+
+func (y *python) line(line []byte) bool {
+	switch {
+	case line[0] == 'E' && len(line) > 3 && line[1] == ' ':
+		if len(y.reason) < reasonMost {
+			y.reason = append(y.reason, strings.TrimSpace(string(line[1:])))
+		}
+		return true
+	case line[0] == '_' && len(line) > 4 && line[1] == '_':
+		y.test, y.reason = strings.Trim(string(line), "_ "), nil
+		return false
+	case line[0] == 'T' && bytes.HasPrefix(line, []byte("Traceback (most recent call last)")):
+		y.file, y.inStack = "", true
+		return true
+	case y.inStack && line[0] == ' ':
+		return y.frame(line)
+	case y.inStack:
+		return y.raised(line)
+	case len(y.reason) > 0:
+		return y.named(line)
+	}
+	return false
+}
+
+// frame reads `  File "/workspace/a.py", line 12, in test_sum`.
+func (y *python) frame(line []byte) bool {
+	rest, ok := bytes.CutPrefix(line, []byte(`  File "`))
+	name, after, closed := bytes.Cut(rest, []byte(`", line `))
+	if !ok || !closed {
+		return true // the source of a frame
+	}
+	if row, _ := number(after, 0); row > 0 {
+		if file := y.p.resolve(name); file != "" {
+			y.file, y.row = file, row
+		}
+	}
+	return true
+}
+
+// raised reads the end of a traceback: `AssertionError: 1 != 2`.
+func (y *python) raised(line []byte) bool {
+	y.inStack = false
+	if y.file == "" {
+		return false
+	}
+	y.p.open = y.p.add(y.file, y.row, 0, "failure", y.test, string(line))
+	return true
+}
+
+// named reads `tests/test_sum.py:12: AssertionError` behind the reasons.
+func (y *python) named(line []byte) bool {
+	colon := bytes.Index(line, []byte(".py:"))
+	if colon < 1 {
+		return false
+	}
+	row, end := number(line, colon+4)
+	if row == 0 || end >= len(line) || line[end] != ':' {
+		return false
+	}
+	file := y.p.resolve(line[:colon+3])
+	if file == "" {
+		return false
+	}
+	y.p.add(file, row, 0, "failure", y.test, strings.Join(y.reason, "\n"))
+	y.reason = nil
+	return true
+}
