@@ -23,11 +23,9 @@ func TestOCSF(t *testing.T) {
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if OCSF(f).Info.UID != OCSF(f).Info.UID || len(OCSF(f).Info.UID) != 32 {
-		t.Errorf("uid %q", OCSF(f).Info.UID)
-	}
+	first, again := OCSF(f).Info.UID, OCSF(f).Info.UID
 	f.Evidence = "other.example"
-	if got := OCSF(f).Info.UID; len(got) != 32 {
-		t.Errorf("uid %q", got)
+	if other := OCSF(f).Info.UID; len(first) != 32 || first != again || first == other {
+		t.Errorf("uids %q, again %q, of another %q", first, again, other)
 	}
 }

@@ -29,7 +29,9 @@ func newEscapeCommand() *cobra.Command {
 	var backend string
 	cmd := &cobra.Command{Use: "escape", Short: "Watch what an agent could do unheld, and a sandbox hold it", Long: escapeHelp, Args: exactArgs(0, "no arguments, only flags")}
 	cmd.Flags().StringVar(&backend, "backend", "", "what provides the sandbox (default: SANDPIPER_BACKEND)")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return showEscape(cmd.Context(), cmd.OutOrStdout(), backend) }
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return showEscape(cmd.Context(), cmd.OutOrStdout(), backend)
+	}
 	return cmd
 }
 

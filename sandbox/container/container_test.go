@@ -27,7 +27,9 @@ var toLoopback = egress.Options{
 	},
 }
 
-func open(state string, supervisor []string) (sandboxtest.Fixture, error) { return openWith(state, supervisor, "") }
+func open(state string, supervisor []string) (sandboxtest.Fixture, error) {
+	return openWith(state, supervisor, "")
+}
 
 func openWith(state string, supervisor []string, image string) (sandboxtest.Fixture, error) {
 	f := sandboxtest.Fixture{StateDir: state}
