@@ -76,7 +76,7 @@ func (e *Engine) attend(ctx context.Context, m *store.Mission, worker string, ca
 					return
 				}
 			}
-			if now, err := e.Store.Mission(ctx, m.ID); err == nil && (now.Want != m.Want || now.NextHead != m.NextHead) {
+			if now, err := e.Store.Mission(ctx, m.ID); err == nil && newWish(m, now) {
 				cancel(errInterrupted)
 				return
 			}
@@ -89,6 +89,11 @@ func (e *Engine) attend(ctx context.Context, m *store.Mission, worker string, ca
 		delete(e.ticking, m.ID)
 		e.mu.Unlock()
 	}
+}
+
+// newWish says whether a person has asked for something since the tick began. What the tick itself has cleared is none.
+func newWish(before, now *store.Mission) bool {
+	return now.Want != "" && now.Want != before.Want || now.NextHead != "" && now.NextHead != before.NextHead
 }
 
 // interrupt ends the present tick of a mission at once, if it is in this process.
