@@ -88,3 +88,37 @@ func TestSetupFails(t *testing.T) {
 	}
 	w.nothingLeft()
 }
+
+// An agent that changes what the setup needs has it installed anew for the checks, and under a name that no later run goes by: its
+// scripts could have put anything there.
+func TestSetupOfAChangeIsItsOwn(t *testing.T) {
+	t.Parallel()
+	files := installs("mkdir -p deps; cp deps.lock deps/lib")
+	files["agent.sh"] = "grep -qx \"lib 1\" deps/lib || exit 1\necho lib 2 >deps.lock\n"
+	files[".github/sandpiper.yml"] = strings.Replace(files[".github/sandpiper.yml"],
+		"run: grep -qx 1 sum.txt && test -x deps/bin && grep -q lib deps/link", `run: grep -qx "lib 2" deps/lib`, 1)
+	w := newWorld(t, files)
+	w.start()
+	for i := range 2 {
+		n := w.openIssue("Newer", "")
+		w.label("octavia", n)
+		w.ended(n, "changed")
+		for _, pr := range w.pulls() {
+			for _, run := range w.checkRuns(pr.GetHead().GetSHA()) {
+				if run.GetConclusion() == "failure" {
+					t.Errorf("mission %d: %s failed: %s", i, run.GetName(), run.GetOutput().GetSummary())
+				}
+			}
+		}
+	}
+	shared := 0
+	for _, name := range w.layers() {
+		if strings.Count(name, "-") == 2 { // gh-<id>-<digest>, and for one commit alone -<commit>
+			shared++
+		}
+	}
+	if shared != 1 || len(w.layers()) < 2 {
+		t.Errorf("layers: %q, want one that is shared and those of the changes", w.layers())
+	}
+	w.nothingLeft()
+}
