@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -345,9 +346,11 @@ func (a *App) housekeeping(ctx context.Context) {
 	}
 }
 
+var runForm = regexp.MustCompile(`^r-[a-z0-9]+-[0-9]+`)
+
 // live says whether a sandbox belongs to a mission that is not over, so that the reaper leaves it alone.
 func (a *App) live(id sandbox.ID) bool {
-	run, _, _ := strings.Cut(string(id), "-checks") // of which that is the sandbox for checks
+	run := runForm.FindString(string(id)) // a run's sandboxes for checks, set-up and the base have its id and a word more
 	m, err := a.Store.MissionOfRun(context.Background(), run)
 	return err == nil && !m.Ended() || err != nil && !errors.Is(err, store.ErrNone) // in doubt it lives
 }
