@@ -59,7 +59,7 @@ func run(ctx context.Context, args []string) error {
 		fmt.Fprintln(os.Stderr)
 		all = append(all, s)
 	}
-	text := report(all, judge(all), args)
+	text := report(all, judge(all), o.rounds)
 	fmt.Println(text)
 	if o.docs == "" {
 		return nil

@@ -86,10 +86,14 @@ func judge(all []*series) []goal {
 
 func ms(seconds float64) string { return fmt.Sprintf("%.1f ms", seconds*1000) }
 
-func report(all []*series, goals []goal, args []string) string {
+func report(all []*series, goals []goal, rounds int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# What workspaces cost\n\nMeasured %s on %s.\n\n", time.Now().UTC().Format(time.DateOnly), machine())
-	fmt.Fprintf(&b, "    go run ./cmd/sandpiper-bench %s\n\n", strings.Join(args, " "))
+	var sizes []string
+	for _, s := range all {
+		sizes = append(sizes, fmt.Sprint(s.files))
+	}
+	fmt.Fprintf(&b, "    make bench BENCH=\"-sizes=%s -rounds=%d\"\n\n", strings.Join(sizes, ","), rounds)
 	b.WriteString("repeats it. Rows run in turn, round after round, in one run; a ratio is the median of the ratios of the rounds. Machines are noisy and\n" +
 		"file systems differ: times of different runs cannot be compared, ratios can.\n\n![Time to make a workspace](performance.svg)\n\n" +
 		"## Goals\n\n| what | must reach | measured | |\n| --- | --- | --- | --- |\n")
@@ -143,7 +147,9 @@ func machine() string {
 	if os.Geteuid() == 0 {
 		who = "root"
 	}
-	return fmt.Sprintf("%d cores (%s), Linux %s, %s, %s, as %s", runtime.NumCPU(), cpu(), unix.ByteSliceToString(name.Release[:]),
+	load, _ := os.ReadFile("/proc/loadavg")
+	one, _, _ := strings.Cut(string(load), " ")
+	return fmt.Sprintf("%d cores (%s) with a load of %s, Linux %s, %s, %s, as %s", runtime.NumCPU(), cpu(), one, unix.ByteSliceToString(name.Release[:]),
 		strings.TrimSpace(string(version)), runtime.Version(), who)
 }
 
