@@ -108,40 +108,46 @@ func (m *Manager) saveLayer(ctx context.Context, r *run, key string) (Layer, err
 	if err := m.save(r); err != nil {
 		return l, err
 	}
+	err = m.writeLayer(ctx, r, &l, b.Home(m.workspace(r)), ignored)
+	return l, err
+}
+
+// writeLayer copies what is taken beside the place of the layer, and moves it there when it is whole.
+func (m *Manager) writeLayer(ctx context.Context, r *run, l *Layer, home string, ignored func(string, bool) bool) error {
+	key := l.Key
 	if err := os.MkdirAll(filepath.Dir(m.layer(key)), 0o700); err != nil {
-		return l, err
+		return err
 	}
 	// With the name of the sandbox, under whose lock this is: what a killed call has left is found again.
 	fresh := filepath.Join(filepath.Dir(m.layer(key)), ".new-"+string(r.id))
 	if err := os.RemoveAll(fresh); err != nil {
-		return l, err
+		return err
 	}
 	defer os.RemoveAll(fresh)
-	w := m.workspace(r)
-	for name, from := range map[string]string{"files": r.backend.Delta(w), "home": b.Home(w)} {
+	for name, from := range map[string]string{"files": r.backend.Delta(m.workspace(r)), "home": home} {
 		to, take := filepath.Join(fresh, name), ignored
 		if name == "home" {
 			take = nil
 		}
 		if err := os.MkdirAll(to, 0o700); err != nil {
-			return l, err
+			return err
 		}
 		size, err := treecopy.Copy(ctx, from, to, treecopy.Options{Take: take, UID: -1, Bytes: layerBytes, Files: layerFiles})
 		if errors.Is(err, treecopy.ErrTooLarge) {
 			err = fmt.Errorf("%w: %w", ErrUnrecorded, err)
 		}
 		if err != nil {
-			return l, err
+			return err
 		}
 		l.Size.Files, l.Size.Bytes = l.Size.Files+size.Files, l.Size.Bytes+size.Bytes
 	}
-	if err := durable.WriteJSON(filepath.Join(fresh, "layer.json"), l); err != nil {
-		return l, err
+	if err := durable.WriteJSON(filepath.Join(fresh, "layer.json"), *l); err != nil {
+		return err
 	}
 	if err := os.Rename(fresh, m.layer(key)); err != nil && !errors.Is(err, fs.ErrExist) && !errors.Is(err, syscall.ENOTEMPTY) {
-		return l, err
+		return err
 	}
-	return l, durable.SyncDir(filepath.Dir(m.layer(key)))
+	return durable.SyncDir(filepath.Dir(m.layer(key)))
 }
 
 // ignored says which files of a workspace are neither in the base nor in the result: those that git ignores.

@@ -66,6 +66,11 @@ func testLayer(t *testing.T, f Fixture) {
 	if data, err := os.ReadFile(canary); err != nil || string(data) != "mine" {
 		t.Errorf("the canary is %q (%v)", data, err)
 	}
+	testTrimLayers(t, f, from)
+}
+
+func testTrimLayers(t *testing.T, f Fixture, from sandbox.ID) {
+	t.Helper()
 	var state *sandbox.ErrState
 	if err := f.Manager.ApplyLayer(t.Context(), from, "k-1"); !errors.As(err, &state) {
 		t.Errorf("ApplyLayer where commands have run: %v", err)
