@@ -66,6 +66,9 @@ func (e *Engine) excuse(ctx context.Context, m *store.Mission, results []checks.
 	if err != nil {
 		return nil, err
 	}
+	if err := e.setup(ctx, m, id, base); err != nil {
+		return nil, err
+	}
 	tree, err := readTree(e.Git.Dir(storeKey(m.RepositoryID)), base)
 	if err != nil {
 		return nil, err

@@ -235,11 +235,14 @@ func (e *Engine) tellRound(ctx context.Context, m *store.Mission) error {
 	if err != nil {
 		return err
 	}
-	text := fmt.Sprintf("Round %d: **%s**, `%.12s` is pushed. Review it as before.", run.Attempt, m.Outcome, m.Head)
-	if m.Outcome != string(Changed) {
-		text = fmt.Sprintf("Round %d: **%s**: %s. The pull request is as it was. %s", run.Attempt, m.Outcome, quote.Text(strings.TrimRight(m.Message, ".")), followNext)
+	return e.sayOnce(ctx, gh, repoOf(m), m.Pull, "round:"+m.Run, roundText(m, run.Attempt))
+}
+
+func roundText(m *store.Mission, round int) string {
+	if m.Outcome == string(Changed) {
+		return fmt.Sprintf("Round %d: **%s**, `%.12s` is pushed. %s", round, m.Outcome, m.Head, Changed.next())
 	}
-	return e.sayOnce(ctx, gh, repoOf(m), m.Pull, "round:"+m.Run, text)
+	return fmt.Sprintf("Round %d: **%s**: %s. The pull request is as it was. %s", round, m.Outcome, quote.Text(strings.TrimRight(m.Message, ".")), followNext)
 }
 
 // branchMoved begins the message of a round that found commits of others on the branch when it wanted to push.

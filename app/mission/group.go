@@ -82,6 +82,9 @@ func (e *Engine) createForGroup(ctx context.Context, m *store.Mission) (next, er
 	if err != nil {
 		return next{}, err
 	}
+	if err := e.setup(ctx, m, id, m.Head); err != nil {
+		return next{}, err
+	}
 	return next{step: stepVerify, found: e.describeSandbox(m, id)}, nil
 }
 
