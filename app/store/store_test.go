@@ -172,7 +172,7 @@ func testMissionRoundTrip(t *testing.T, s *Store) {
 		t.Fatal(err)
 	}
 	want.Step, want.Base, want.Pull, want.Outcome, want.Failures, want.CommentID = "waiting", "4f1c2ab", 2, "changed", 3, 77
-	want.PullURL, want.Branch, want.Head, want.Policy, want.PolicySource, want.OnlyCheck = "u", "b", "h", "{}", "p", "test"
+	want.PullURL, want.Branch, want.Head, want.Policy, want.PolicySource = "u", "b", "h", "{}", "p"
 	want.DueAt = time.Time{}
 	if err := s.Save(t.Context(), want, noon.Add(time.Second)); err != nil {
 		t.Fatal(err)
@@ -200,7 +200,7 @@ func testSaveKeepsWishes(t *testing.T, s *Store) {
 	if err := s.Want(t.Context(), m.ID, "cancel", "octavia", noon); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Supersede(t.Context(), m.ID, "9ad01ce", "", noon); err != nil {
+	if err := s.Supersede(t.Context(), m.ID, "9ad01ce", "sandpiper / test", noon); err != nil {
 		t.Fatal(err)
 	}
 	m.Step, m.DueAt = "execute", time.Time{}
@@ -211,7 +211,7 @@ func testSaveKeepsWishes(t *testing.T, s *Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"cancel", "octavia", "9ad01ce", "execute"}, []string{got.Want, got.WantBy, got.NextHead, got.Step}); diff != "" {
+	if diff := cmp.Diff([]string{"cancel", "octavia", "9ad01ce", "sandpiper / test", "execute"}, []string{got.Want, got.WantBy, got.NextHead, got.OnlyCheck, got.Step}); diff != "" {
 		t.Errorf("wishes (-want +got):\n%s", diff)
 	}
 	if !got.DueAt.Equal(noon) {

@@ -23,7 +23,7 @@ func (w *world) runNamed(sha, name string) *gh.CheckRun {
 // TestButtonsOfAFailedCheck ask for the check again, or for a round; who presses one is looked up.
 func TestButtonsOfAFailedCheck(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, calc(rounds(makesTwo, mendsSum)))
+	w := newWorld(t, calc(rounds(makesTwo, mendsSum), "sum.txt", "1\n")) // on the base the check passes: the failure is the change's
 	w.start()
 	_, pr := w.opened()
 	n, head := pr.GetNumber(), pr.GetHead().GetSHA()

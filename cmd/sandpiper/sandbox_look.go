@@ -18,33 +18,28 @@ import (
 const oneID = "the id of a sandbox"
 
 func newSandboxPath() *cobra.Command {
-	var delta, materialise bool
+	var delta bool
 	cmd := &cobra.Command{
 		Use:   "path ID",
 		Short: "Print where the files of a sandbox lie",
 		Long: "Print the directory in which a person can look at the files of a sandbox. By the backend overlay they lie in layers:\n" +
-			"--materialise makes a read-only copy of them as they are now, and 'sandpiper sandbox shell' opens a shell among them.\n\n" +
+			"it is then a read-only copy of them as they are now; 'sandpiper sandbox shell' opens a shell among them.\n\n" +
 			"Look, but run nothing there that reads configuration from the directory it is in: git, editors and build tools do, and\n" +
 			"a command in the sandbox may have written it.",
 		Args: exactArgs(1, oneID),
 	}
 	cmd.Flags().BoolVar(&delta, "delta", false, "where new and changed files lie, if that is another place")
-	cmd.Flags().BoolVar(&materialise, "materialise", false, "make a copy of the files as they are now, if they are no directory already")
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = withSandbox(func(ctx context.Context, cmd *cobra.Command, s *sandboxes, id sandbox.ID) error {
-		of := s.Path
+		var path string
+		var err error
 		if delta {
-			of = s.Delta
-		}
-		path, err := of(id)
-		if err == nil && materialise {
+			path, err = s.Delta(id)
+		} else {
 			path, err = s.Materialise(ctx, id)
 		}
 		if err != nil {
 			return err
-		}
-		if _, err := os.Stat(path); err != nil {
-			return fmt.Errorf("the files of %s lie in layers: --materialise makes a copy of them, 'sandpiper sandbox shell %s' shows them", id, id)
 		}
 		if *asJSON {
 			return writeJSON(cmd.OutOrStdout(), map[string]string{"path": path})
