@@ -1,11 +1,13 @@
 package webhooks
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Why a verified body cannot be decoded.
@@ -21,8 +23,8 @@ func unmarshal(body []byte, into any) error {
 	if !utf8.Valid(body) {
 		return ErrNotUTF8
 	}
-	err := json.Unmarshal(body, into)
-	if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
+	err := json.Unmarshal(body, into, json.MatchCaseInsensitiveNames(true), jsontext.AllowDuplicateNames(true))
+	if syntax := (*jsontext.SyntacticError)(nil); errors.As(err, &syntax) {
 		return ErrNotJSON
 	}
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -22,6 +23,7 @@ const skewWarn = 20 * time.Second
 
 // appDoctor examines the App at GitHub.
 type appDoctor struct {
+	app      *installation.App
 	client   *github.Client
 	config   *config.Config
 	manifest []byte
@@ -48,6 +50,7 @@ func (d *appDoctor) examine(ctx context.Context) []Check {
 		clock(resp),
 	}
 	checks = append(checks, d.installations(ctx, app)...)
+	checks = append(checks, d.labels(ctx)...)
 	return append(checks, d.hook(ctx)...)
 }
 
@@ -158,7 +161,7 @@ func (d *appDoctor) deliveries(ctx context.Context) Check {
 	case err != nil:
 		return Check{"deliveries", Warn, reason(err), ""}
 	case len(last) == 0:
-		return Check{"deliveries", OK, "none in the last days", ""}
+		return Check{"deliveries", Warn, "GitHub has delivered nothing in the last three days", "label an issue; if that brings nothing, see that the App is subscribed to events and that its webhook is active"}
 	}
 	failed := 0
 	for _, one := range last {
@@ -166,9 +169,53 @@ func (d *appDoctor) deliveries(ctx context.Context) Check {
 			failed++
 		}
 	}
+	if last[0].GetStatusCode() == http.StatusUnauthorized {
+		return Check{"deliveries", Fail, fmt.Sprintf("the bot did not believe the newest (401), %d of the last %d failed", failed, len(last)),
+			"the secret in the App's settings at GitHub is none of SANDPIPER_WEBHOOK_SECRETS; set the same at both"}
+	}
 	if newest := last[0]; newest.GetStatusCode() < 200 || newest.GetStatusCode() > 299 {
 		return Check{"deliveries", Warn, fmt.Sprintf("the newest failed (%d %s), %d of the last %d did", newest.GetStatusCode(), newest.GetStatus(), failed, len(last)),
 			"see that the bot runs, that its address is reached from GitHub, and that the secrets agree"}
 	}
 	return Check{"deliveries", OK, fmt.Sprintf("the newest arrived; %d of the last %d failed", failed, len(last)), ""}
+}
+
+// mostLabels is how many repositories are asked for the label: enough to see what an organisation has forgotten.
+const mostLabels = 100
+
+// labels looks whether people can put the trigger label on at all: GitHub offers only labels that a repository has.
+func (d *appDoctor) labels(ctx context.Context) []Check {
+	ids, err := d.app.Installations(ctx)
+	if err != nil {
+		return []Check{{"label", Warn, reason(err), ""}}
+	}
+	var lacking []string
+	asked := 0
+	for _, id := range ids {
+		err := d.app.Survey(ctx, id, func(ctx context.Context, client *github.Client, repo installation.Repo) error {
+			if asked++; asked > mostLabels {
+				return nil
+			}
+			_, resp, err := client.Issues.GetLabel(ctx, repo.Owner, repo.Name, d.config.Label)
+			if resp != nil && resp.StatusCode == http.StatusNotFound {
+				lacking = append(lacking, repo.Owner+"/"+repo.Name)
+				return nil
+			}
+			return err
+		})
+		if err != nil {
+			return []Check{{"label", Skip, "not looked for: " + reason(err), ""}}
+		}
+	}
+	switch {
+	case asked == 0:
+		return nil // said where installations are
+	case len(lacking) == 0:
+		return []Check{{"label", OK, fmt.Sprintf("%q is in the %d repositories that were looked at", d.config.Label, min(asked, mostLabels)), ""}}
+	}
+	shown := strings.Join(lacking[:min(len(lacking), 5)], ", ")
+	if more := len(lacking) - 5; more > 0 {
+		shown += fmt.Sprintf(" and %d more", more)
+	}
+	return []Check{{"label", Warn, fmt.Sprintf("there is no label %q in %s", d.config.Label, shown), "make it there, or people cannot choose it; /sandpiper run in a comment works without"}}
 }

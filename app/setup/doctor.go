@@ -78,5 +78,5 @@ func (d *Doctor) github(ctx context.Context) []Check {
 	if err != nil {
 		return []Check{{"app key", Fail, err.Error(), "use the whole .pem file that GitHub made for this App"}}
 	}
-	return (&appDoctor{client: app.AppClient(), config: c, manifest: d.Manifest}).examine(ctx)
+	return (&appDoctor{app: app, client: app.AppClient(), config: c, manifest: d.Manifest}).examine(ctx)
 }

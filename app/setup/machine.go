@@ -8,7 +8,10 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 	"golang.org/x/sys/unix"
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
@@ -47,13 +50,14 @@ const (
 
 // The kinds of file systems on which the state does not do well: https://man7.org/linux/man-pages/man2/statfs.2.html
 var unsuited = map[int64]string{
-	0x6969:                 "NFS: locks and durable writes cannot be relied on",
-	0xfe534d42:             "SMB: locks and modes cannot be relied on",
-	0x517b:                 "SMB: locks and modes cannot be relied on",
-	unix.TMPFS_MAGIC:       "tmpfs: the state is gone after a restart of the machine",
-	unix.RAMFS_MAGIC:       "ramfs: the state is gone after a restart of the machine",
-	unix.V9FS_MAGIC:        "9p: locks cannot be relied on",
-	unix.MSDOS_SUPER_MAGIC: "FAT: it knows no modes and no links",
+	0x6969:                     "NFS: locks and durable writes cannot be relied on",
+	0xfe534d42:                 "SMB: locks and modes cannot be relied on",
+	0x517b:                     "SMB: locks and modes cannot be relied on",
+	unix.TMPFS_MAGIC:           "tmpfs: the state is gone after a restart of the machine",
+	unix.RAMFS_MAGIC:           "ramfs: the state is gone after a restart of the machine",
+	unix.V9FS_MAGIC:            "9p: locks cannot be relied on",
+	unix.OVERLAYFS_SUPER_MAGIC: "an overlay, such as the root of a container: the state goes with the container",
+	unix.MSDOS_SUPER_MAGIC:     "FAT: it knows no modes and no links",
 }
 
 // stateDir looks at the directory, or at the nearest one above it that exists: the doctor makes none.
@@ -102,6 +106,9 @@ func stateDir(dir string) []Check {
 
 // database reads the database without opening it as the bot does, which would bring it to a newer schema.
 func database(ctx context.Context, file string) Check {
+	if strings.HasPrefix(file, "postgres") {
+		return server(ctx, file)
+	}
 	if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) {
 		return Check{"database", OK, file + " (will be made)", ""}
 	}
@@ -118,4 +125,31 @@ func database(ctx context.Context, file string) Check {
 		return Check{"database", Fail, fmt.Sprintf("%s is damaged: %s", file, answer), "stop the bot and put back a backup"}
 	}
 	return Check{"database", OK, file, ""}
+}
+
+// server asks a PostgreSQL server who it is. Its address is not repeated: it may hold a password.
+func server(ctx context.Context, address string) Check {
+	const fix = "see that the server runs, that this machine reaches it, and that user, password and database of DATABASE_URL are right"
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	db, err := sql.Open("pgx", address)
+	if err != nil {
+		return Check{"database", Fail, "DATABASE_URL cannot be read", fix}
+	}
+	defer db.Close()
+	var version string
+	var can bool
+	if err := db.QueryRowContext(ctx, "select current_setting('server_version'), has_schema_privilege(current_schema(), 'create')").Scan(&version, &can); err != nil {
+		return Check{"database", Fail, "PostgreSQL does not answer: " + withoutAddress(err), fix}
+	}
+	if !can {
+		return Check{"database", Fail, "PostgreSQL " + version + " does not let this user make tables", "grant create on the schema to the user, or make the user its owner"}
+	}
+	return Check{"database", OK, "PostgreSQL " + version, ""}
+}
+
+// withoutAddress is the last part of an error of the driver, whose first part names user and database.
+func withoutAddress(err error) string {
+	text := err.Error()
+	return text[strings.LastIndex(text, ": ")+len(": "):]
 }

@@ -59,9 +59,9 @@ func connect(address string) (*sql.DB, dialect, error) {
 	}
 	// FULL: a delivery that was answered must survive a power cut. One connection: SQLite has one writer anyway, and
 	// waiting in Go is fair where waiting on its lock is not. Pages of 16 KiB, in a new file, hold a delivery in two where the
-	// usual 4 KiB take six: storing one costs half. The log is copied into the file at 32 MiB instead of at 4.
+	// usual 4 KiB take six: storing one costs half. The log is copied into the file at 8 MiB instead of at 4.
 	values := url.Values{"_pragma": {
-		"busy_timeout(10000)", "page_size(16384)", "journal_mode(WAL)", "synchronous(FULL)", "wal_autocheckpoint(2000)", "foreign_keys(ON)",
+		"busy_timeout(10000)", "page_size(16384)", "journal_mode(WAL)", "synchronous(FULL)", "wal_autocheckpoint(500)", "foreign_keys(ON)",
 	}, "_txlock": {"immediate"}}
 	db, err := sql.Open(sqlite.driver, "file:"+(&url.URL{Path: address}).EscapedPath()+"?"+values.Encode())
 	if err == nil {
