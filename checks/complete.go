@@ -65,6 +65,8 @@ func (r *Reporter) completeRuns(ctx context.Context, gh *github.Client, t Target
 		run, _, err := gh.Checks.CreateCheckRun(ctx, t.Owner, t.Repo, github.CreateCheckRunOptions{
 			Name: u.Name, HeadSHA: t.HeadSHA, ExternalID: github.String(key.String()), DetailsURL: u.DetailsURL, Status: u.Status,
 			Conclusion: u.Conclusion, StartedAt: u.StartedAt, CompletedAt: u.CompletedAt, Output: u.Output,
+			Actions: u.Actions,
+			Actions: u.Actions,
 		})
 		if err == nil {
 			return run, nil
