@@ -66,7 +66,6 @@ func (r *Reporter) completeRuns(ctx context.Context, gh *github.Client, t Target
 			Name: u.Name, HeadSHA: t.HeadSHA, ExternalID: github.String(key.String()), DetailsURL: u.DetailsURL, Status: u.Status,
 			Conclusion: u.Conclusion, StartedAt: u.StartedAt, CompletedAt: u.CompletedAt, Output: u.Output,
 			Actions: u.Actions,
-			Actions: u.Actions,
 		})
 		if err == nil {
 			return run, nil
