@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -20,7 +19,6 @@ import (
 
 	gh "github.com/google/go-github/v60/github"
 
-	"github.com/sandpiper-bot/sandpiper/app/config"
 	"github.com/sandpiper-bot/sandpiper/fixtures/github"
 )
 
@@ -312,18 +310,4 @@ func setURL(c *gh.Client, url string) error {
 	u, err := c.BaseURL.Parse(url)
 	c.BaseURL = u
 	return err
-}
-
-// post delivers a body to the bot as GitHub would, under the id.
-func (w *world) post(event, id string, body []byte) int {
-	o := replayOptions{event: event, id: id, url: w.bot.url + "/webhook"}
-	request := must1(o.request(w.t.Context(), testConfig(w.t), body))(w.t)
-	answer := must1(http.DefaultTransport.RoundTrip(request))(w.t)
-	io.Copy(io.Discard, answer.Body)
-	answer.Body.Close()
-	return answer.StatusCode
-}
-
-func testConfig(t *testing.T) *config.Config {
-	return must1(config.Load([]string{"SANDPIPER_WEBHOOK_SECRETS=" + secret, "SANDPIPER_STATE_DIR=" + t.TempDir()}))(t)
 }

@@ -64,9 +64,8 @@ func init() {
 		return
 	}
 	runtime.LockOSThread()
-	if err := stageMain(os.Args[1], os.Args[2], os.Args[3:]); err != nil {
-		_, _ = os.Stderr.WriteString("stage: " + err.Error() + "\n")
-	}
+	err := stageMain(os.Args[1], os.Args[2], os.Args[3:]) // it returns only when it could not become the command
+	_, _ = os.Stderr.WriteString("stage: " + err.Error() + "\n")
 	unix.Exit(1)
 }
 
