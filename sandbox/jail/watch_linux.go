@@ -46,6 +46,10 @@ type watch struct {
 func newWatch(s Spec, l Limits, memoryCounted bool, init int) *watch {
 	w := &watch{limits: l, dirs: s.writable(), memory: !memoryCounted, nested: s.Runtime != nil, children: map[string]bool{}}
 	w.pidns, _ = os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", init))
+	// What shares our namespace cannot be told from ourselves and everybody else: it is never paused.
+	if own, err := os.Readlink("/proc/self/ns/pid"); err != nil || own == w.pidns {
+		w.pidns = ""
+	}
 	if s.Used != nil {
 		w.base = *s.Used
 	} else { // before the command begins
@@ -226,6 +230,9 @@ func share(pid string) (bytesUsed int64) {
 // processes are those in the namespace of the tree. A pid is looked at and then used: should it be another's by then, that
 // one is not in the namespace, or has ended with it.
 func (w *watch) processes() []string {
+	if w.pidns == "" {
+		return nil
+	}
 	dir, err := os.Open("/proc")
 	if err != nil {
 		return nil
