@@ -2,9 +2,11 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/sandpiper-bot/sandpiper/webhooks"
 )
@@ -18,6 +20,11 @@ const mostTogether = 64
 type intake struct {
 	turn chan struct{} // held by whoever commits
 
+	// These belong to whoever has the turn.
+	last       int               // deliveries in the last commit
+	took       time.Duration     // the last commit
+	statements map[int]*sql.Stmt // by the number of deliveries
+
 	mu      sync.Mutex
 	waiting []*arrival
 }
@@ -30,7 +37,9 @@ type arrival struct {
 	err   error
 }
 
-func newIntake() *intake { return &intake{turn: make(chan struct{}, 1)} }
+func newIntake() *intake {
+	return &intake{turn: make(chan struct{}, 1), statements: map[int]*sql.Stmt{}}
+}
 
 func (in *intake) add(d webhooks.Delivery) *arrival {
 	a := &arrival{Delivery: d, done: make(chan struct{})}
@@ -38,6 +47,35 @@ func (in *intake) add(d webhooks.Delivery) *arrival {
 	in.waiting = append(in.waiting, a)
 	in.mu.Unlock()
 	return a
+}
+
+// longestGather bounds what a commit is held back for.
+const longestGather = 5 * time.Millisecond
+
+// gather lets others catch up while many come: the senders whom the last commit has answered are about to send again, and
+// a commit for the first of them alone would keep all others waiting for as long as one for all. A delivery that comes by
+// itself is not held back.
+func (in *intake) gather() {
+	if in.last < 2 {
+		return
+	}
+	full := time.NewTimer(min(in.took, longestGather))
+	defer full.Stop()
+	step := time.NewTicker(200 * time.Microsecond)
+	defer step.Stop()
+	for in.count() < in.last {
+		select {
+		case <-full.C:
+			return
+		case <-step.C:
+		}
+	}
+}
+
+func (in *intake) count() int {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return len(in.waiting)
 }
 
 // take gives what waits, the oldest first.
@@ -64,17 +102,28 @@ func (s *Store) Put(ctx context.Context, d webhooks.Delivery) (fresh bool, err e
 		case <-a.done:
 			return a.fresh, a.err
 		case s.intake.turn <- struct{}{}:
-			s.commit(context.WithoutCancel(ctx), s.intake.take())
+			s.commitWaiting(context.WithoutCancel(ctx), a)
 			<-s.intake.turn
 		}
 	}
 }
 
+// commitWaiting commits what waits, for whoever has the turn; its own delivery may have been in the commit before.
+func (s *Store) commitWaiting(ctx context.Context, own *arrival) {
+	select {
+	case <-own.done:
+		return
+	default:
+	}
+	s.intake.gather()
+	began := time.Now()
+	batch := s.intake.take()
+	s.commit(ctx, batch)
+	s.intake.last, s.intake.took = len(batch), time.Since(began)
+}
+
 // commit stores deliveries in one statement, and tells each caller what became of theirs.
 func (s *Store) commit(ctx context.Context, batch []*arrival) {
-	if len(batch) == 0 {
-		return
-	}
 	fresh, err := s.insert(ctx, batch)
 	for _, a := range batch {
 		a.err = err
@@ -84,7 +133,19 @@ func (s *Store) commit(ctx context.Context, batch []*arrival) {
 	}
 }
 
-const deliveryColumns = `(id, event, action, installation_id, repository_id, received_at, body, due_at)`
+// inserting gives the statement for so many deliveries. It is kept: compiling it costs as much as a third of running it.
+func (s *Store) inserting(ctx context.Context, n int) (*sql.Stmt, error) {
+	if kept := s.intake.statements[n]; kept != nil {
+		return kept, nil
+	}
+	rows := strings.TrimSuffix(strings.Repeat("(?, ?, ?, ?, ?, ?, ?, ?), ", n), ", ")
+	made, err := s.pool.PrepareContext(ctx, s.rebind(`insert into deliveries (id, event, action, installation_id, repository_id, received_at, body, due_at) values `+
+		rows+` on conflict (id) do nothing returning id`))
+	if err == nil {
+		s.intake.statements[n] = made
+	}
+	return made, err
+}
 
 func (s *Store) insert(ctx context.Context, batch []*arrival) (fresh map[string]bool, err error) {
 	args := make([]any, 0, 8*len(batch))
@@ -92,8 +153,11 @@ func (s *Store) insert(ctx context.Context, batch []*arrival) (fresh map[string]
 		at := millis(a.ReceivedAt)
 		args = append(args, a.ID, a.Event, a.Action, a.InstallationID, a.RepositoryID, at, a.Body, at)
 	}
-	rows, err := s.query(ctx, `insert into deliveries `+deliveryColumns+` values `+
-		strings.TrimSuffix(strings.Repeat("(?, ?, ?, ?, ?, ?, ?, ?), ", len(batch)), ", ")+` on conflict (id) do nothing returning id`, args...)
+	insert, err := s.inserting(ctx, len(batch))
+	if err != nil {
+		return nil, fmt.Errorf("store deliveries: %w", err)
+	}
+	rows, err := insert.QueryContext(ctx, args...)
 	if err != nil {
 		return nil, fmt.Errorf("store deliveries: %w", err)
 	}
