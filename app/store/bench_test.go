@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -138,11 +139,26 @@ func benchDelivery(b *testing.B) (body []byte, signature string) {
 	key := []byte(`"body":"`)
 	compact := bytes.ReplaceAll(text, []byte(`"body": "`), key)
 	at := bytes.Index(compact, key) + len(key)
-	words := strings.Repeat("what somebody wrote in an issue, at some length. ", benchPayload/48)
-	body = slices.Concat(compact[:at], []byte(words[:max(0, benchPayload-len(compact))]), compact[at:])
+	body = slices.Concat(compact[:at], prose(benchPayload-len(compact)), compact[at:])
 	mac := hmac.New(sha256.New, []byte(benchSecret))
 	mac.Write(body)
 	return body, "sha256=" + hex.EncodeToString(mac.Sum(nil))
+}
+
+// prose is text that compresses about as badly as what people write: words in an order by chance.
+func prose(size int) []byte {
+	var words []string
+	for _, p := range payloads.All() {
+		words = append(words, strings.FieldsFunc(string(p.Body), func(r rune) bool { return r < 'A' || r > 'z' || r > 'Z' && r < 'a' })...)
+	}
+	slices.Sort(words)
+	words = slices.Compact(words)
+	rng := rand.New(rand.NewPCG(1, 2))
+	var text []byte
+	for len(text) < size {
+		text = append(append(text, words[rng.IntN(len(words))]...), ' ')
+	}
+	return text[:max(size, 0)]
 }
 
 func measureBot(b *testing.B, dir string, body []byte, signature string) round {

@@ -39,6 +39,9 @@ func (s *Store) ClaimDeliveries(ctx context.Context, now time.Time, most int, un
 			return nil, fmt.Errorf("claim deliveries: %w", err)
 		}
 		d.ReceivedAt = fromMillis(received)
+		if d.Body, err = unpack(d.Body); err != nil {
+			return nil, fmt.Errorf("delivery %s: %w", d.ID, err)
+		}
 		claimed = append(claimed, d)
 	}
 	slices.SortFunc(claimed, func(a, b Delivery) int {

@@ -42,6 +42,7 @@ func newIntake() *intake {
 }
 
 func (in *intake) add(d webhooks.Delivery) *arrival {
+	d.Body = pack(d.Body) // here, where callers do it beside each other
 	a := &arrival{Delivery: d, done: make(chan struct{})}
 	in.mu.Lock()
 	in.waiting = append(in.waiting, a)
