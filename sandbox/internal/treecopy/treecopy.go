@@ -149,6 +149,10 @@ func (c *copier) file(p string, info fs.FileInfo) error {
 		return err
 	}
 	defer r.Close()
+	// What a call before a crash has made may be read-only by now.
+	if err := c.to.Remove(p); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	w, err := c.to.OpenFile(p, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, info.Mode().Perm()|0o600)
 	if err != nil {
 		return err
