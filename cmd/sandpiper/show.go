@@ -115,10 +115,14 @@ func (s *show) result(ctx context.Context, client *gh.Client, owner, repo string
 	}
 	for _, run := range runs.CheckRuns {
 		mark := "✓"
-		if c := run.GetConclusion(); c != "success" && c != "neutral" {
+		switch run.GetConclusion() {
+		case "success", "neutral":
+		case "":
+			mark = "·" // it waits, as the review gate does for people
+		default:
 			mark = "✗"
 		}
-		s.line(mark, "check", fmt.Sprintf("%s: %s", run.GetName(), orDash(run.GetConclusion())), 0)
+		s.line(mark, "check", fmt.Sprintf("%s: %s", run.GetName(), orWaiting(run.GetConclusion())), 0)
 		if run.GetOutput().GetAnnotationsCount() == 0 {
 			continue
 		}
@@ -133,9 +137,9 @@ func (s *show) result(ctx context.Context, client *gh.Client, owner, repo string
 	return nil
 }
 
-func orDash(s string) string {
+func orWaiting(s string) string {
 	if s == "" {
-		return "–"
+		return "waiting"
 	}
 	return s
 }
