@@ -40,7 +40,9 @@ func (b *Bases) list() (bases []held, broken []held, err error) {
 			continue
 		}
 		entries, rerr := os.ReadDir(filepath.Join(b.o.Dir, repo.Name()))
-		err = errors.Join(err, rerr)
+		if !errors.Is(rerr, fs.ErrNotExist) { // gone since we looked, as what tries overlays beside the bases is
+			err = errors.Join(err, rerr)
+		}
 		for _, e := range entries {
 			commit, half := strings.CutSuffix(e.Name(), ".new")
 			if !e.IsDir() || !commitForm.MatchString(commit) {

@@ -76,7 +76,9 @@ func TestMaterialise(t *testing.T) {
 		if diff := cmp.Diff(map[string]string{"a": "1\nmore\n", "gone": "", "dir/b": "2\n", "dir/new": "new\n"}, got); diff != "" {
 			t.Errorf("files (-want +got):\n%s", diff)
 		}
-		if text, _ := os.ReadFile(filepath.Join(path, ".sandpiper-not-copied")); !strings.Contains(string(text), "shut") {
+		// An ordinary user's copy may hold it: in a namespace of their own nothing is shut to them.
+		_, missing := os.Lstat(filepath.Join(path, "shut"))
+		if text, _ := os.ReadFile(filepath.Join(path, ".sandpiper-not-copied")); missing != nil && !strings.Contains(string(text), "shut") {
 			t.Errorf("what could not be copied: %q", text)
 		}
 	}
