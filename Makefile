@@ -7,7 +7,7 @@ SHELL := /bin/bash
 
 GO ?= go
 # How long one package's tests may take. They take a fraction of that on two cores; a hang should end before people do.
-TIMEOUT ?= 10m
+TIMEOUT ?= 20m
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 
