@@ -183,7 +183,9 @@ func TestBudgetEndsAMission(t *testing.T) {
 // The command line gives a command a model in the same way.
 func TestSandboxExecWithAModel(t *testing.T) {
 	t.Parallel()
-	api := model.New(model.Options{Key: modelKey})
+	// A key of its own: a person's environment may show it, and other tests look for theirs in every process meanwhile.
+	const ownKey = "sk-canary-of-the-command-line"
+	api := model.New(model.Options{Key: ownKey})
 	upstream := httptest.NewServer(api)
 	t.Cleanup(upstream.Close)
 	repo := t.TempDir()
@@ -196,7 +198,7 @@ func TestSandboxExecWithAModel(t *testing.T) {
 	call := func(args ...string) string {
 		cmd := exec.Command(must1(os.Executable())(t), append([]string{"sandbox"}, args...)...)
 		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + state, "SANDPIPER_STATE_DIR=" + filepath.Join(state, "state"),
-			"SANDPIPER_MODEL_OPENAI_URL=" + upstream.URL, "SANDPIPER_MODEL_OPENAI_KEY=" + modelKey}
+			"SANDPIPER_MODEL_OPENAI_URL=" + upstream.URL, "SANDPIPER_MODEL_OPENAI_KEY=" + ownKey}
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			return string(out) + err.Error()

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -39,6 +40,9 @@ func TestNew(t *testing.T) {
 	t.Parallel()
 	fake := func(says string) string {
 		path := filepath.Join(t.TempDir(), "git")
+		// A process that another test starts meanwhile would hold the file open for writing until it executes: ETXTBSY (golang/go#22315).
+		syscall.ForkLock.RLock()
+		defer syscall.ForkLock.RUnlock()
 		if err := os.WriteFile(path, []byte("#!/bin/sh\necho '"+says+"'\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}
