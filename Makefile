@@ -34,7 +34,7 @@ check: ## everything about the code that a machine can judge without running it
 	echo "staticcheck"
 	$(GO) run $(STATICCHECK) ./...
 	echo "imports, sizes, comments"
-	$(GO) test -count=1 .
+	$(GO) test -count=1 ./fixtures/architecture
 	echo "go mod"
 	$(GO) mod verify
 	$(GO) mod tidy -diff
