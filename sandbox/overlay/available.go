@@ -33,7 +33,7 @@ func (b *Backend) Available(ctx context.Context) error {
 	about := circumstances(dir)
 	if err := durable.ReadJSON(file, &v); err != nil || v.For != about {
 		v = verdict{For: about}
-		err := b.try(ctx, dir)
+		err := try(ctx, dir, b.o.UID)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -50,6 +50,26 @@ func (b *Backend) Available(ctx context.Context) error {
 	return nil
 }
 
+// The ways to mount overlays that Check tells of.
+const (
+	ByRoot = "mounted by root: directories of the base can be renamed"
+	ByUser = "mounted in a user namespace: a directory of the base is renamed by copying it (mv), which git mv does not do"
+)
+
+// Check tries whether commands can run on an overlay below a directory that exists, and says in which way (ByRoot, ByUser) or,
+// by *sandbox.ErrUnavailable, why not. Nothing of the try stays.
+func Check(ctx context.Context, dir string) (string, error) {
+	way, uid := ByUser, 0
+	if os.Geteuid() == 0 {
+		way, uid = ByRoot, jail.DefaultUID
+	}
+	err := try(ctx, dir, uid)
+	if err != nil && ctx.Err() == nil {
+		err = &sandbox.ErrUnavailable{Backend: "overlay", Reason: err.Error()}
+	}
+	return way, err
+}
+
 // circumstances are what an answer depends on.
 func circumstances(dir string) string {
 	var name unix.Utsname
@@ -61,24 +81,26 @@ func circumstances(dir string) string {
 }
 
 // try runs a command over a lower layer that reads, writes, removes and replaces, and looks at what comes of it.
-func (b *Backend) try(ctx context.Context, parent string) (err error) {
+func try(ctx context.Context, parent string, uid int) (err error) {
 	dir, err := os.MkdirTemp(parent, "try-")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, local.RemoveAll(dir)) }()
 	for _, d := range []string{"lower", "lower/dir", upper, work} {
-		if err := b.tryDir(filepath.Join(dir, d)); err != nil {
+		path := filepath.Join(dir, d)
+		if err := errors.Join(os.Mkdir(path, 0o755), give(path, uid)); err != nil {
 			return err
 		}
 	}
 	for _, f := range []string{"lower/a", "lower/b", "lower/dir/c"} {
-		if err := b.tryFile(filepath.Join(dir, f)); err != nil {
+		path := filepath.Join(dir, f)
+		if err := errors.Join(os.WriteFile(path, []byte("content\n"), 0o644), give(path, uid)); err != nil {
 			return err
 		}
 	}
 	res, err := jail.Run(ctx, jail.Spec{
-		Name: "try", Dir: jail.WorkspaceDir, UID: b.o.UID, Limits: jail.Limits{Wall: 20 * time.Second},
+		Name: "try", Dir: jail.WorkspaceDir, UID: uid, Limits: jail.Limits{Wall: 20 * time.Second},
 		Argv: []string{"sh", "-euc", "grep -q content a; echo more >>a; rm b; rm -r dir; mkdir dir; echo new >dir/new"},
 		Mounts: []jail.Mount{{Host: filepath.Join(dir, upper), Inside: jail.WorkspaceDir, Writable: true,
 			Overlay: &jail.Overlay{Lower: []string{filepath.Join(dir, "lower")}, Work: filepath.Join(dir, work)}}},
@@ -95,17 +117,10 @@ func (b *Backend) try(ctx context.Context, parent string) (err error) {
 	return nil
 }
 
-func (b *Backend) tryDir(path string) error {
-	return errors.Join(os.Mkdir(path, 0o755), b.give(path))
-}
-
-func (b *Backend) tryFile(path string) error {
-	return errors.Join(os.WriteFile(path, []byte("content\n"), 0o644), b.give(path))
-}
-
-func (b *Backend) give(path string) error {
-	if !b.root {
+// give hands over what root has made.
+func give(path string, uid int) error {
+	if os.Geteuid() != 0 {
 		return nil
 	}
-	return os.Chown(path, b.o.UID, b.o.UID)
+	return os.Chown(path, uid, uid)
 }

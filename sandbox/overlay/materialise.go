@@ -30,7 +30,7 @@ func (b *Backend) Materialise(ctx context.Context, w sandbox.Workspace) error {
 	if err := os.Mkdir(fresh, 0o755); err != nil {
 		return err
 	}
-	if err := b.give(fresh); err != nil {
+	if err := give(fresh, b.o.UID); err != nil {
 		return err
 	}
 	p, err := b.place(w)

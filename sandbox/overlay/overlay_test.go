@@ -128,3 +128,26 @@ func commit(r *sandboxtest.Repo) *sandboxtest.Repo {
 	r.Commit()
 	return r
 }
+
+// TestCheck: the doctor says in which way overlays work here, or why not, and leaves nothing behind.
+func TestCheck(t *testing.T) {
+	needsOverlay(t)
+	dir := t.TempDir()
+	way, err := overlay.Check(t.Context(), dir)
+	if want := map[bool]string{true: overlay.ByRoot, false: overlay.ByUser}[os.Geteuid() == 0]; err != nil || way != want {
+		t.Errorf("check: %q, %v; want %q", way, err, want)
+	}
+	cut := filepath.Join(dir, "with,a comma")
+	if err := os.Mkdir(cut, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var not *sandbox.ErrUnavailable
+	if _, err := overlay.Check(t.Context(), cut); !errors.As(err, &not) || !strings.Contains(not.Reason, "comma") {
+		t.Errorf("check where it cannot be: %v", err)
+	}
+	for _, d := range []string{dir, cut} {
+		if left, err := filepath.Glob(d + "/try-*"); err != nil || len(left) > 0 {
+			t.Errorf("left: %v (%v)", left, err)
+		}
+	}
+}
