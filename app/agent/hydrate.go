@@ -26,11 +26,11 @@ const (
 	mostRead = 500       // files
 )
 
-// Tree reads the base commit. Paths lists every entry that is no directory; Exists is true for regular files only.
+// Tree reads the base commit. Paths lists every entry that is no directory, submodules apart; Exists is true for regular files only.
 type Tree interface {
 	Exists(path string) bool
 	Read(path string) ([]byte, error)
-	Paths() ([]string, error)
+	Paths() (files, submodules []string, err error)
 }
 
 // instructionFiles are what coding agents look for at the root of a repository.
@@ -52,10 +52,11 @@ func Hydrate(dir string, task Task, tree Tree, p *policy.Policy) (Receipt, error
 		return Receipt{}, err
 	}
 	r := Receipt{Items: items}
-	files, err := chosen(tree, p.Context)
+	paths, submodules, err := tree.Paths()
 	if err != nil {
-		return Receipt{}, err
+		return Receipt{}, fmt.Errorf("files of the base: %w", err)
 	}
+	files := chosen(paths, p.Context)
 	left := maxFiles
 	for i, f := range files {
 		item := Item{Kind: f.kind, Source: f.path}
@@ -70,6 +71,7 @@ func Hydrate(dir string, task Task, tree Tree, p *policy.Policy) (Receipt, error
 			break
 		}
 	}
+	r.Items = append(r.Items, withheld(submodules)...)
 	if err := w.write("prompt.md", prompt(task, r)); err != nil {
 		return Receipt{}, err
 	}
@@ -83,11 +85,7 @@ func Hydrate(dir string, task Task, tree Tree, p *policy.Policy) (Receipt, error
 type choice struct{ kind, path string }
 
 // chosen lists the files to give, each once, under the first kind that names it.
-func chosen(tree Tree, c policy.Context) ([]choice, error) {
-	paths, err := tree.Paths()
-	if err != nil {
-		return nil, fmt.Errorf("files of the base: %w", err)
-	}
+func chosen(paths []string, c policy.Context) []choice {
 	slices.Sort(paths)
 	var out []choice
 	seen := map[string]bool{}
@@ -108,7 +106,19 @@ func chosen(tree Tree, c policy.Context) ([]choice, error) {
 			return slices.ContainsFunc(k.globs, func(g string) bool { return policy.MatchGlob(g, p) })
 		})
 	}
-	return out, nil
+	return out
+}
+
+// withheld says of submodules that they are not there: their repositories are others, which no token of a mission can read.
+func withheld(submodules []string) (items []Item) {
+	const most, why = 20, "submodules are not fetched: the directory is empty"
+	for i, path := range submodules {
+		if i == most {
+			return append(items, Item{Kind: "submodule", Source: fmt.Sprintf("%d more", len(submodules)-i), Withheld: why})
+		}
+		items = append(items, Item{Kind: "submodule", Source: Line(path), Withheld: why})
+	}
+	return items
 }
 
 // writer writes below one directory and nowhere else, whatever a path of the repository says.

@@ -27,12 +27,27 @@ func (t tree) Read(p string) ([]byte, error) {
 	}
 	return []byte(t[p]), nil
 }
-func (t tree) Paths() ([]string, error) {
-	var out []string
-	for p := range t {
-		out = append(out, p)
+func (t tree) Paths() (files, submodules []string, err error) {
+	for p, text := range t {
+		if text == "submodule" {
+			submodules = append(submodules, p)
+		} else {
+			files = append(files, p)
+		}
 	}
-	return out, nil
+	return files, submodules, nil
+}
+
+func TestCase18SubmodulesAreReported(t *testing.T) {
+	t.Parallel()
+	r, err := Hydrate(t.TempDir(), exampleTask(), tree{"a.go": "", "lib/x": "submodule"}, policy.Default())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Item{Kind: "submodule", Source: "lib/x", Withheld: "submodules are not fetched: the directory is empty"}
+	if diff := cmp.Diff(want, r.Items[len(r.Items)-1]); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
 }
 
 func trigger() time.Time { return time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC) }

@@ -222,9 +222,9 @@ func openManager(t *testing.T, state, upstream string, system []string) (*sandbo
 
 type noTree struct{}
 
-func (noTree) Exists(string) bool          { return false }
-func (noTree) Read(string) ([]byte, error) { return nil, fs.ErrNotExist }
-func (noTree) Paths() ([]string, error)    { return nil, nil }
+func (noTree) Exists(string) bool                             { return false }
+func (noTree) Read(string) ([]byte, error)                    { return nil, fs.ErrNotExist }
+func (noTree) Paths() (files, submodules []string, err error) { return nil, nil, nil }
 
 // inProcesses counts the processes of this machine that show a text in their environment or command line.
 func inProcesses(text string) (n int) {

@@ -41,13 +41,23 @@ func (e *Engine) slash(ctx context.Context, c webhooks.Slash) (string, error) {
 		return "", err
 	}
 	key := fmt.Sprintf("comment:%d:%d", c.CommentID, c.Line)
-	say := func(text string) (string, error) {
-		return text, e.sayOnce(ctx, gh, repo, c.Number, "reply:"+key, text)
-	}
 	if !who.mayWrite() {
 		once := fmt.Sprintf("refuse:%d:%d:%s:permission", repo.ID, c.Number, c.Author.Login)
 		return "refused: no write access", e.sayOnce(ctx, gh, repo, c.Number, once,
 			"Only people with write access command the bot here, and @"+c.Author.Login+" has "+orNone(who.role, who.permission)+" access.")
+	}
+	muted, err := e.mute(ctx, gh, repo, c.Number, key)
+	if err != nil {
+		return "", err
+	}
+	if muted && c.Verb != "cancel" && c.Verb != "discard" { // a person can stop the bot at any time
+		return "ignored: too many commands here", nil
+	}
+	say := func(text string) (string, error) {
+		if muted {
+			return text + " (not said: too many commands here)", nil
+		}
+		return text, e.sayOnce(ctx, gh, repo, c.Number, repliesIn(repo, c.Number)+key, text)
 	}
 	m, err := e.missionAt(ctx, repo.ID, c)
 	if err != nil {

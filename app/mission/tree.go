@@ -59,20 +59,20 @@ func (t *commitTree) Read(path string) ([]byte, error) {
 	return text, errors.Join(err, r.Close())
 }
 
-// Paths lists everything that is no directory, without reading a blob.
-func (t *commitTree) Paths() ([]string, error) {
+// Paths lists everything that is no directory, and apart from it the submodules, without reading a blob.
+func (t *commitTree) Paths() (paths, submodules []string, err error) {
 	walker := object.NewTreeWalker(t.root, true, nil)
 	defer walker.Close()
-	var paths []string
 	for {
 		name, entry, err := walker.Next()
-		if errors.Is(err, io.EOF) {
-			return paths, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("tree: %w", err)
-		}
-		if entry.Mode != filemode.Dir {
+		switch {
+		case errors.Is(err, io.EOF):
+			return paths, submodules, nil
+		case err != nil:
+			return nil, nil, fmt.Errorf("tree: %w", err)
+		case entry.Mode == filemode.Submodule:
+			submodules = append(submodules, name)
+		case entry.Mode != filemode.Dir:
 			paths = append(paths, name)
 		}
 	}

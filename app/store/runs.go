@@ -109,3 +109,11 @@ func (s *Store) AddEffect(ctx context.Context, key string, id int64, now time.Ti
 	}
 	return nil
 }
+
+// EffectsSince counts what was done since a moment under keys that begin so.
+func (s *Store) EffectsSince(ctx context.Context, begin string, since time.Time) (n int, err error) {
+	if err := s.row(ctx, `select count(*) from effects where key like ? and at >= ?`, begin+"%", millis(since)).Scan(&n); err != nil {
+		return 0, fmt.Errorf("effects %s: %w", begin, err)
+	}
+	return n, nil
+}

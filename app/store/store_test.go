@@ -172,7 +172,7 @@ func testMissionRoundTrip(t *testing.T, s *Store) {
 		t.Fatal(err)
 	}
 	want.Step, want.Base, want.Pull, want.Outcome, want.Failures, want.CommentID = "waiting", "4f1c2ab", 2, "changed", 3, 77
-	want.PullURL, want.Branch, want.Head, want.Policy, want.PolicySource = "u", "b", "h", "{}", "p"
+	want.PullURL, want.Branch, want.Head, want.Policy, want.PolicySource, want.OwnRules = "u", "b", "h", "{}", "p", "[]"
 	want.DueAt = time.Time{}
 	if err := s.Save(t.Context(), want, noon.Add(time.Second)); err != nil {
 		t.Fatal(err)
@@ -271,6 +271,11 @@ func testRunsPromotionsFindingsEffects(t *testing.T, s *Store) {
 	if id, done, err := s.Effect(ctx, "status:m-1"); id != 11 || !done || err != nil {
 		t.Errorf("effect %d %v %v, want the first id", id, done, err)
 	}
+	for since, want := range map[time.Time]int{noon: 1, noon.Add(time.Second): 0} {
+		if n, err := s.EffectsSince(ctx, "status:", since); n != want || err != nil {
+			t.Errorf("%d effects since %v, %v; want %d", n, since, err, want)
+		}
+	}
 }
 
 func TestNewerSchemaIsRefused(t *testing.T) {
@@ -325,39 +330,45 @@ func TestLeases(t *testing.T) {
 	})
 }
 
-func TestAdmitIsOneAtATime(t *testing.T) {
+func TestScheduleIsOneAtATime(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		for i := range 6 {
 			m := mission(fmt.Sprintf("m-%d", i), fmt.Sprintf("delivery:%d", i))
-			m.Number = i
+			m.Number, m.Step, m.ReadyAt = i, "queue", noon
 			if err := s.Begin(t.Context(), m); err != nil {
 				t.Fatal(err)
 			}
 		}
 		var in atomic.Int32
 		var wg sync.WaitGroup
-		for i := range 6 {
+		for range 6 {
 			wg.Go(func() {
-				ok, err := s.Admit(context.Background(), fmt.Sprintf("m-%d", i), "h", func(all []Place) bool {
-					taken := 0
+				begun, err := s.Schedule(context.Background(), "h", "", noon, func(all []Place) (plan Plan) {
+					free := 2
 					for _, p := range all {
 						if p.Host != "" {
-							taken++
+							free--
 						}
 					}
-					return taken < 2
+					for _, p := range all {
+						if p.Host == "" && len(plan.Begin) < free {
+							plan.Begin = append(plan.Begin, p.ID)
+						}
+					}
+					return plan
 				})
 				if err != nil {
 					t.Error(err)
 				}
-				if ok {
-					in.Add(1)
-				}
+				in.Add(int32(len(begun)))
 			})
 		}
 		wg.Wait()
 		if in.Load() != 2 {
-			t.Errorf("%d admitted, want 2", in.Load())
+			t.Errorf("%d begun, want 2", in.Load())
+		}
+		if waiting, here, err := s.Waiting(t.Context(), "h"); err != nil || waiting != 4 || here != 2 {
+			t.Errorf("%d wait and %d are here (%v), want 4 and 2", waiting, here, err)
 		}
 		if err := s.Beat(t.Context(), "h", "here", noon); err != nil {
 			t.Fatal(err)
