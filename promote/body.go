@@ -1,7 +1,6 @@
 package promote
 
 import (
-	"cmp"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -9,7 +8,6 @@ import (
 	"time"
 
 	"github.com/sandpiper-bot/sandpiper/promote/gates"
-	"github.com/sandpiper-bot/sandpiper/sandbox"
 	"github.com/sandpiper-bot/sandpiper/sandbox/quote"
 )
 
@@ -125,67 +123,6 @@ func (p *publication) asked(w *page) {
 	for _, note := range p.result.Notes {
 		w.printf("\n> %s\n", w.text(note))
 	}
-}
-
-func (p *publication) changed(w *page) {
-	m := p.result.Manifest
-	added, removed := 0, 0
-	for _, c := range m.Changes {
-		added, removed = added+max(c.Added, 0), removed+max(c.Removed, 0)
-	}
-	w.printf("\n### What changed\n\n%s, +%d −%d lines.\n\n| file | change | mode | + | − |\n| --- | --- | --- | ---: | ---: |\n", plural(len(m.Changes), "file"), added, removed)
-	for i, c := range m.Changes {
-		if i == w.rows {
-			break
-		}
-		name := w.path(c.Path)
-		if c.From != "" {
-			name = w.path(c.From) + " → " + name
-		}
-		w.printf("| %s | %s | %s | %s | %s |\n", name, c.Kind, modes(c), count(c.Added), count(c.Removed))
-	}
-	w.more(len(m.Changes), "files")
-	if len(m.LeftOut) == 0 {
-		return
-	}
-	w.printf("\nChanged in the sandbox and left out of this pull request:\n\n")
-	for i, c := range m.LeftOut {
-		if i == w.rows {
-			break
-		}
-		w.printf("- %s (%s)\n", w.path(c.Path), c.Kind)
-	}
-	w.more(len(m.LeftOut), "files left out")
-}
-
-// modes is the mode of a file, or both where it changed.
-func modes(c sandbox.Change) string {
-	if c.OldMode != "" && c.NewMode != "" && c.OldMode != c.NewMode {
-		return mode(c.OldMode) + " → " + mode(c.NewMode)
-	}
-	return mode(cmp.Or(c.NewMode, c.OldMode))
-}
-
-// mode is git's mode in words.
-func mode(m string) string {
-	switch m {
-	case "100644":
-		return "file"
-	case "100755":
-		return "executable"
-	case "120000":
-		return "symbolic link"
-	case "160000":
-		return "submodule"
-	}
-	return m
-}
-
-func count(n int) string {
-	if n < 0 {
-		return "binary"
-	}
-	return fmt.Sprint(n)
 }
 
 func plural(n int, what string) string {

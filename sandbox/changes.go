@@ -129,14 +129,14 @@ func (m *Manager) ListChanges(ctx context.Context, id ID) ([]Change, error) {
 	return m.between(ctx, key, base, result, true)
 }
 
-// Diff writes the same as a patch that git apply takes, binary files included.
+// Diff writes the same as a patch that git apply takes, binary files included. A Selection counts the hunks of a file as here.
 func (m *Manager) Diff(ctx context.Context, id ID, w io.Writer) error {
 	key, base, result, err := m.collected(ctx, id)
 	if err != nil {
 		return err
 	}
-	_, err = m.cfg.Stores.Read(ctx, key, git.Call{Stdout: w,
-		Args: []string{"diff-tree", "-r", "-p", "--binary", "-M", "--no-ext-diff", "--no-textconv", "--no-color", base, result}})
+	args := append(append([]string{"diff-tree"}, diffForm...), "--binary", "-M", base, result)
+	_, err = m.cfg.Stores.Read(ctx, key, git.Call{Stdout: w, Args: args})
 	return err
 }
 

@@ -152,7 +152,9 @@ type CheckResult struct {
 	Log     string  `json:"log"` // path on the host, mode 0600
 }
 
-// Selection says which changes a promotion takes. Both empty: all of them. Globs as in path.Match, and ** for any depth.
+// Selection says which changes a promotion takes. Both empty: all of them. An entry is a glob as in path.Match, and ** for any
+// depth, or names pieces of one text file that was modified: "sum.go:2" its second hunk as Diff shows it, "sum.go:1,4-6" several,
+// "tool:mode" the change of its mode.
 type Selection struct {
 	Only []string `json:"only,omitempty"`
 	Drop []string `json:"drop,omitempty"`

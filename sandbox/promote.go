@@ -32,6 +32,26 @@ func (m *Manager) Select(ctx context.Context, id ID, sel Selection, spec CommitS
 	return p, nil
 }
 
+// Selectable says whether a selection can be made and takes something; if not, the error is that of Select. Nothing is changed.
+func (m *Manager) Selectable(ctx context.Context, id ID, sel Selection) error {
+	if err := sel.Check(); err != nil {
+		return err
+	}
+	key, base, result, err := m.settled(ctx, id)
+	if err != nil {
+		return err
+	}
+	all, err := m.between(ctx, key, base, result, false)
+	if err != nil {
+		return err
+	}
+	taken, err := m.selected(ctx, key, base, result, all, sel)
+	if err == nil && len(taken) == 0 {
+		err = ErrNothing
+	}
+	return err
+}
+
 // Promoted says that somebody outside has taken what was selected. A sandbox that is discarded stays so.
 func (m *Manager) Promoted(ctx context.Context, id ID) error {
 	r, err := m.acquire(ctx, id)
@@ -103,11 +123,9 @@ func (m *Manager) build(ctx context.Context, key, base, result string, sel Selec
 	if err != nil {
 		return Promotion{}, err
 	}
-	var taken []Change
-	for _, c := range all {
-		if sel.Takes(c.Path) {
-			taken = append(taken, c)
-		}
+	taken, err := m.selected(ctx, key, base, result, all, sel)
+	if err != nil {
+		return Promotion{}, err
 	}
 	if len(taken) == 0 {
 		return Promotion{}, ErrNothing

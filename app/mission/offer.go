@@ -14,6 +14,7 @@ import (
 	"github.com/sandpiper-bot/sandpiper/promote"
 	"github.com/sandpiper-bot/sandpiper/promote/gates"
 	"github.com/sandpiper-bot/sandpiper/sandbox"
+	"github.com/sandpiper-bot/sandpiper/sandbox/quote"
 )
 
 // offer is what of a run would be, or was, promoted. It is staged before the checks, so that they run on exactly that, and
@@ -114,6 +115,11 @@ func (e *Engine) reselect(ctx context.Context, m *store.Mission) (next, error) {
 	if err != nil {
 		return next{}, err
 	}
+	if run.Changes != "" {
+		if refused, err := e.refuseSelection(ctx, m, sel, was.N); refused || err != nil {
+			return next{step: m.Step}, err
+		}
+	}
 	for _, id := range []sandbox.ID{checksSandbox(m.Run, was), baseSandbox(checksSandbox(m.Run, was))} {
 		if _, err := e.Sandboxes.Discard(ctx, id); err != nil && !errors.Is(err, sandbox.ErrUnknown) {
 			return next{}, err
@@ -131,4 +137,29 @@ func (e *Engine) reselect(ctx context.Context, m *store.Mission) (next, error) {
 		return next{}, err
 	}
 	return next{step: m.Step}, e.Store.Wanted(ctx, m.ID)
+}
+
+// refuseSelection says so when a selection names what is not there, and leaves everything as it is. Only the host that has the
+// store can know.
+func (e *Engine) refuseSelection(ctx context.Context, m *store.Mission, sel sandbox.Selection, n int) (bool, error) {
+	err := e.Sandboxes.Selectable(ctx, sandbox.ID(m.Run), sel)
+	var wrong *sandbox.ErrSelection
+	why := ""
+	switch {
+	case errors.As(err, &wrong):
+		why = quote.Cell(wrong.Entry) + " cannot be selected: " + wrong.Reason + "."
+	case errors.Is(err, sandbox.ErrNothing):
+		why = "Nothing that the run changed would be left."
+	default:
+		return false, err
+	}
+	gh, err := e.GitHub.Client(ctx, repoOf(m), installation.Issues)
+	if err != nil {
+		return true, err
+	}
+	key := fmt.Sprintf("select:%s:%d:%s", m.Run, n, m.Want)
+	if err := e.sayOnce(ctx, gh, repoOf(m), m.Number, key, why+" All stays as it is. "+selectHelp); err != nil {
+		return true, err
+	}
+	return true, e.Store.Wanted(ctx, m.ID)
 }

@@ -17,7 +17,8 @@ import (
 )
 
 const selectHelp = "`/sandpiper promote only PATH…` takes these paths and nothing else, `/sandpiper drop PATH…` leaves some out, " +
-	"`/sandpiper promote all` takes everything. A path may have `*` and `**`; one with spaces stands in double quotes."
+	"`/sandpiper promote all` takes everything. A path may have `*` and `**`; one with spaces stands in double quotes. " +
+	"`PATH:2` or `PATH:1,4-6` are single hunks of a file, counted from its top in the whole of what the agent made; `PATH:mode` is the change of its mode."
 
 // selection takes another part of what the run made. What is left out stays in the store.
 func (e *Engine) selection(ctx context.Context, _ *github.Client, m *store.Mission, c webhooks.Slash) (string, error) {
@@ -41,6 +42,9 @@ func (e *Engine) selection(ctx context.Context, _ *github.Client, m *store.Missi
 	sel, problem := readSelection(c, was.Selection)
 	if problem != "" {
 		return problem + "\n\n" + selectHelp, nil
+	}
+	if run.Changes == "" && slices.ContainsFunc(slices.Concat(sel.Only, sel.Drop), sandbox.IsPart) {
+		return "The agent is at work still: its hunks have no numbers yet. Paths can be selected at any time.", nil
 	}
 	if none, err := leavesNothing(run, sel); none || err != nil {
 		return "Nothing that the run changed would be left. " + selectHelp, err

@@ -10,6 +10,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/sandpiper-bot/sandpiper/promote/gates"
+	"github.com/sandpiper-bot/sandpiper/sandbox"
 )
 
 // Gates say what follows when a gate finds something, by the names of the gates; one that is missing has its own default.
@@ -41,13 +42,24 @@ func (r *reader) gates(n ast.Node, key string) Gates {
 
 func (r *reader) promote(n ast.Node, key string, p *Promote) {
 	r.mapping(n, key,
-		field{name: "drop", read: func(n ast.Node, k string) { p.Drop = r.globs(n, k) }},
+		field{name: "drop", read: func(n ast.Node, k string) { p.Drop = r.drops(n, k) }},
 		field{name: "title", read: func(n ast.Node, k string) { p.Title = r.title(n, k) }},
 		field{name: "labels", read: func(n ast.Node, k string) { p.Labels = r.texts(n, k, checkLabel) }},
 		field{name: "transport", read: func(n ast.Node, k string) { p.Transport, _ = r.oneOf(n, k, "push", "api") }},
 		field{name: "signoff", read: func(n ast.Node, k string) { p.Signoff, _ = r.boolean(n, k) }},
 		field{name: "reviewers", read: func(n ast.Node, k string) { p.Reviewers, _ = r.boolean(n, k) }},
 	)
+}
+
+// drops reads globs. Hunks are numbered in what one run made, so that a policy cannot know them.
+func (r *reader) drops(n ast.Node, key string) []string {
+	globs := r.globs(n, key)
+	for _, g := range globs {
+		if sandbox.IsPart(g) {
+			r.problem(n, key, "a path; a colon in its name is written [:]", "%s names hunks, and these are of one run only", quote(g))
+		}
+	}
+	return globs
 }
 
 // title reads a pattern such as "fix: {title} (#{issue})".

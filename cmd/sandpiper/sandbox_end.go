@@ -16,6 +16,8 @@ import (
 const promoteHelp = `Make a commit of what changed, on top of the base, and put it on a new branch of the repository.
 
 --only and --drop choose by path: * stands for anything within a name, ** for any number of directories. Without them everything is taken.
+PATH:N is one hunk of a modified text file, by the numbers that 'sandpiper sandbox diff' shows; PATH:1,4-6 are several, and
+PATH:mode is the change of its mode. What is left out stays in the store and can be promoted later.
 
 For a repository in a directory the branch is made there; its checkout, index and current branch are not touched, no hook of it is
 run, and a branch that is there already and somewhere else is not moved. For an address nothing is pushed: the commit is printed,
@@ -33,12 +35,13 @@ func newSandboxPromote() *cobra.Command {
 		Short: "Put what changed on a new branch of the repository",
 		Long:  promoteHelp,
 		Example: "  sandpiper sandbox promote r-abc-1\n" +
-			"  sandpiper sandbox promote r-abc-1 --only 'src/**' --drop '**/*.log' --branch fix/sum --message 'Fix the sum'",
+			"  sandpiper sandbox promote r-abc-1 --only 'src/**' --drop '**/*.log' --branch fix/sum --message 'Fix the sum'\n" +
+			"  sandpiper sandbox promote r-abc-1 --only sum.go:1,3 --only docs",
 		Args: exactArgs(1, oneID),
 	}
 	f := cmd.Flags()
-	f.StringArrayVar(&p.sel.Only, "only", nil, "take only what this pattern matches; may be given several times")
-	f.StringArrayVar(&p.sel.Drop, "drop", nil, "leave out what this pattern matches; may be given several times")
+	f.StringArrayVar(&p.sel.Only, "only", nil, "take only what this pattern matches, or these hunks of a file; may be given several times")
+	f.StringArrayVar(&p.sel.Drop, "drop", nil, "leave out what this pattern matches, or these hunks of a file; may be given several times")
 	f.StringVar(&p.branch, "branch", "", "the new branch (default: sandpiper/ID)")
 	f.StringVar(&p.message, "message", "", "message of the commit")
 	asJSON := jsonFlag(cmd)
@@ -96,8 +99,12 @@ func (s *sandboxes) promote(ctx context.Context, rec sandbox.Record, p promotion
 		}
 		return landIn(ctx, g, rec.Source.URL, s.stores.Dir(rec.Source.Key), sandbox.Ref(rec.ID, "promoted"), done.Commit, p.branch)
 	})
-	if errors.Is(err, sandbox.ErrNothing) {
+	var wrong *sandbox.ErrSelection
+	switch {
+	case errors.Is(err, sandbox.ErrNothing):
 		err = exitError{4, fmt.Errorf("sandbox %s: %w", rec.ID, err)}
+	case errors.As(err, &wrong):
+		err = usageError(fmt.Errorf("%w; 'sandpiper sandbox diff %s' shows the hunks with their numbers", wrong, rec.ID))
 	}
 	return done, err
 }

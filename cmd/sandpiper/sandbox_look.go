@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -146,8 +147,8 @@ func newSandboxDiff() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff ID",
 		Short: "Show what differs from the base as a diff",
-		Long: "Show what differs from the base as a diff. Control characters and invisible ones in it are escaped; --raw gives the\n" +
-			"exact bytes, for 'git apply'.",
+		Long: "Show what differs from the base as a diff. Control characters and invisible ones in it are escaped, and hunks have\n" +
+			"the numbers by which 'sandpiper sandbox promote' takes them; --raw gives the exact bytes, for 'git apply'.",
 		Example: "  sandpiper sandbox diff r-abc-1\n  sandpiper sandbox diff --raw r-abc-1 | git apply",
 		Args:    exactArgs(1, oneID),
 	}
@@ -166,7 +167,13 @@ func newSandboxDiff() *cobra.Command {
 			return writeJSON(cmd.OutOrStdout(), map[string]string{"base": rec.Source.Base, "result": commit,
 				"ref": sandbox.Ref(id, "result"), "store": s.stores.Dir(rec.Source.Key)})
 		}
-		return writeText(cmd.OutOrStdout(), raw, func(w io.Writer) error { return s.Diff(ctx, id, w) })
+		return writeText(cmd.OutOrStdout(), raw, func(w io.Writer) error {
+			if raw {
+				return s.Diff(ctx, id, w)
+			}
+			numbered := sandbox.NumberHunks(w)
+			return errors.Join(s.Diff(ctx, id, numbered), numbered.Close())
+		})
 	})
 	return cmd
 }

@@ -28,6 +28,7 @@ func Run(t *testing.T, open Opener) {
 		{"NestedRepository", testNestedRepository},
 		{"StoreUntouched", testStoreUntouched},
 		{"Promote", testPromote},
+		{"PromoteHunks", testPromoteHunks},
 		{"PromoteTwice", testPromoteTwice},
 		{"DiscardRecords", testDiscardRecords},
 		{"DiscardTwice", testDiscardTwice},
