@@ -6,23 +6,28 @@ import (
 	"encoding/xml"
 	"io"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 )
 
 // sarif reads a SARIF 2.1.0 log (OASIS), which is a JSON document somewhere in the output.
 func (p *parser) sarif(log []byte) {
-	start := bytes.IndexByte(log, '{')
+	start := bytes.LastIndexByte(log[:bytes.Index(log, []byte(`"runs"`))], '{') // of the document: only its schema and version stand between
 	if start < 0 {
 		return
 	}
 	var doc struct {
 		Runs []struct {
+			Tool struct {
+				Driver struct{ Rules []sarifRule }
+			}
 			Results []struct {
-				RuleID    string `json:"ruleId"`
-				Level     string
-				Message   struct{ Text string }
-				Locations []struct {
+				RuleID       string `json:"ruleId"`
+				Level        string
+				Suppressions []struct{ Status string }
+				Message      struct{ Text string }
+				Locations    []struct {
 					Physical struct {
 						Artifact struct{ URI string } `json:"artifactLocation"`
 						Region   struct {
@@ -39,6 +44,12 @@ func (p *parser) sarif(log []byte) {
 	}
 	for _, run := range doc.Runs {
 		for _, r := range run.Results {
+			if len(r.Suppressions) > 0 && r.Suppressions[0].Status != "rejected" {
+				continue
+			}
+			if at := slices.IndexFunc(run.Tool.Driver.Rules, func(rule sarifRule) bool { return rule.ID == r.RuleID }); r.Level == "" && at >= 0 {
+				r.Level = run.Tool.Driver.Rules[at].Default.Level
+			}
 			level := map[string]string{"error": "failure", "note": "notice", "none": "notice"}[r.Level]
 			for _, l := range r.Locations {
 				uri, err := url.PathUnescape(l.Physical.Artifact.URI)
@@ -48,6 +59,12 @@ func (p *parser) sarif(log []byte) {
 			}
 		}
 	}
+}
+
+// sarifRule says how grave a finding is that does not say so itself.
+type sarifRule struct {
+	ID      string
+	Default struct{ Level string } `json:"defaultConfiguration"`
 }
 
 // junit reads JUnit's XML. The form has no schema that all follow: a place is taken from the file and line of a case, or from the
@@ -61,6 +78,9 @@ func (p *parser) junit(log []byte) {
 		token, err := decoder.RawToken()
 		if err != nil {
 			return // the end, or the end of the document within a longer log
+		}
+		if end, ok := token.(xml.EndElement); ok && strings.HasPrefix(end.Name.Local, "testsuite") {
+			p.document = span{start, start + int(decoder.InputOffset())} // its texts are not lines of the log
 		}
 		element, ok := token.(xml.StartElement)
 		if !ok {
@@ -100,11 +120,15 @@ func (p *parser) junitFailure(test, file, line, message, text string) {
 			return
 		}
 	}
-	for i, l := range strings.SplitN(text, "\n", 200) {
+	for i, l := range strings.SplitN(message+"\n"+text, "\n", 200) {
 		if i == 199 {
 			return
 		}
 		l = strings.TrimSpace(l)
+		if found, row := p.javaFrame([]byte(strings.TrimPrefix(l, "at ")), ""); found != "" {
+			p.add(found, row, 0, "failure", test, message)
+			return
+		}
 		if open := strings.LastIndexByte(l, '('); open >= 0 { // at com.acme.SumTest.adds(SumTest.java:12), and JavaScript's frames
 			l = strings.TrimSuffix(l[open+1:], ")")
 		}

@@ -12,13 +12,13 @@ type reader interface{ line(line []byte) bool }
 
 // readers gives the readers of a kind. "generic" and the forms that are like it need none.
 func (p *parser) readers(kind string) (all []reader) {
-	matchers := &matchers{p: p}
+	matchers, frames := &matchers{p: p}, &javaFrames{p: p}
 	for _, family := range []struct {
 		kind string
 		reader
 	}{
-		{"matcher", matchers}, {"typescript", &typescript{p}}, {"java", &maven{p}}, {"eslint", &eslint{p: p}}, {"rust", &arrows{p: p}},
-		{"python", &python{p: p}}, {"tap", &tap{p: p}},
+		{"matcher", matchers}, {"typescript", &typescript{p: p}}, {"java", &maven{p: p, frames: frames}}, {"java", frames}, {"eslint", &eslint{p: p}},
+		{"rust", &panics{p: p}}, {"rust", &arrows{p: p}}, {"python", &python{p: p}}, {"tap", &tap{p: p}}, {"go", &vetJSON{p: p}},
 	} {
 		if kind == "" || kind == family.kind || kind == "python" && family.kind == "rust" { // ruff draws rustc's arrows
 			all = append(all, family.reader)
@@ -34,7 +34,7 @@ func (p *parser) documents(kind string, log []byte) {
 		read       func(*parser, []byte)
 	}{
 		{"sarif", `"runs"`, (*parser).sarif}, {"eslint", `"filePath"`, (*parser).eslintJSON}, {"junit", "<testsuite", (*parser).junit},
-		{"rust", `"reason":"compiler-message"`, (*parser).cargoJSON},
+		{"rust", cargoSign, (*parser).cargoJSON}, {"rust", rustcSign, (*parser).rustcJSON},
 	} {
 		if kind != "" && kind != d.kind {
 			continue

@@ -56,7 +56,7 @@ func Parse(kind string, log []byte, src Source) Found {
 		} else {
 			rest = nil
 		}
-		if goTool && p.event(packages, line) {
+		if p.document.from <= p.offset && p.offset < p.document.to || goTool && p.event(packages, line) {
 			continue
 		}
 		p.text(text, goTool, line)
@@ -88,7 +88,11 @@ type parser struct {
 	paths    map[string]string          // as printed → in the tree, or "" when it is not there
 	families []reader
 	modules  map[string]string // directory → module path of the go.mod in it, or ""
+	document span              // of the log, which has been read as a whole
 }
+
+// span is a range of offsets, its end not included.
+type span struct{ from, to int }
 
 // place is what makes two annotations the same.
 type place struct {

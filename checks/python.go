@@ -14,6 +14,7 @@ type python struct {
 	file    string // the last frame of a traceback in the tree
 	row     int
 	inStack bool
+	at      held // the last `a.py:12: in name` of pytest's short form, which stands before its reasons
 }
 
 const reasonMost = 20 // lines
@@ -26,7 +27,8 @@ func (y *python) line(line []byte) bool {
 		}
 		return true
 	case line[0] == '_' && len(line) > 4 && line[1] == '_':
-		y.test, y.reason = strings.Trim(string(line), "_ "), nil
+		y.short()
+		y.test, y.reason, y.at = strings.Trim(string(line), "_ "), nil, held{}
 		return false
 	case line[0] == 'T' && bytes.HasPrefix(line, []byte("Traceback (most recent call last)")):
 		y.file, y.inStack = "", true
@@ -35,10 +37,20 @@ func (y *python) line(line []byte) bool {
 		return y.frame(line)
 	case y.inStack:
 		return y.raised(line)
-	case len(y.reason) > 0:
+	case line[0] == '=' && len(y.reason) > 0:
+		y.short()
+	case line[0] != ' ' && line[0] != '>' && bytes.Contains(line, []byte(".py:")):
 		return y.named(line)
 	}
 	return false
+}
+
+// short ends a failure in pytest's short form.
+func (y *python) short() {
+	if y.at.file != "" && len(y.reason) > 0 {
+		y.p.add(y.at.file, y.at.line, 0, "failure", y.test, strings.Join(y.reason, "\n"))
+	}
+	y.reason, y.at = nil, held{}
 }
 
 // frame reads `  File "/workspace/a.py", line 12, in test_sum`.
@@ -77,7 +89,13 @@ func (y *python) named(line []byte) bool {
 		return false
 	}
 	file := y.p.resolve(line[:colon+3])
-	if file == "" {
+	if bytes.HasPrefix(line[end:], []byte(": in ")) {
+		if file != "" {
+			y.at = held{file: file, line: row}
+		}
+		return true
+	}
+	if file == "" || len(y.reason) == 0 {
 		return false
 	}
 	y.p.add(file, row, 0, "failure", y.test, strings.Join(y.reason, "\n"))
