@@ -159,10 +159,7 @@ func benchLogs(tb testing.TB) map[string][]byte {
 func BenchmarkParse(b *testing.B) {
 	for name, log := range benchLogs(b) {
 		b.Run(name, func(b *testing.B) {
-			b.SetBytes(int64(len(log)))
-			for b.Loop() {
-				Parse("", log, Source{Root: "/workspace", Tree: calc})
-			}
+			perCPU(b, len(log), func() { Parse("", log, Source{Root: "/workspace", Tree: calc}) })
 		})
 	}
 }
