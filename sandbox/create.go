@@ -86,7 +86,7 @@ func (m *Manager) begin(ctx context.Context, mission string, src Source, o Optio
 	case errors.Is(err, fs.ErrNotExist):
 		r.rec = Record{ID: o.ID, Mission: mission, Parent: o.Parent, Backend: backend.Name(), Why: why, Source: src, Limits: o.Limits.or(m.cfg.Limits),
 			State: Created, Created: m.cfg.Now().UTC()}
-		err = m.save(r)
+		err = m.saveBy(durable.ReplaceJSON, r) // what a power cut leaves of it is found as that of a run without a record
 	}
 	if err != nil {
 		lock.Unlock()
@@ -115,7 +115,7 @@ type Knower interface {
 func (m *Manager) keepBase(ctx context.Context, r *run) error {
 	src, ref := r.rec.Source, Ref(r.id, "base")
 	if k, ok := r.backend.(Knower); ok && k.Knows(m.workspace(r)) {
-		if err := m.cfg.Stores.MakeRef(ctx, src.Key, ref, src.Base); err != nil {
+		if err := m.cfg.Stores.PutRef(ctx, src.Key, ref, src.Base, ""); err != nil {
 			return fmt.Errorf("keep the base: %w", err)
 		}
 		return nil
@@ -153,13 +153,13 @@ func (m *Manager) dropRef(ctx context.Context, key, ref string) error {
 	return m.cfg.Stores.DeleteRef(ctx, key, ref, at)
 }
 
-// moveRef sets a ref wherever it is.
+// moveRef sets a ref, wherever it is, to a commit that was just made in the store.
 func (m *Manager) moveRef(ctx context.Context, key, ref, to string) error {
 	at, err := m.cfg.Stores.Ref(ctx, key, ref)
 	if err != nil {
 		return err
 	}
-	return m.cfg.Stores.SetRef(ctx, key, ref, to, at)
+	return m.cfg.Stores.PutRef(ctx, key, ref, to, at)
 }
 
 // or takes from d what l leaves open.

@@ -84,9 +84,11 @@ func (m *Manager) record(ctx context.Context, r *run) (Discard, error) {
 				return d, err
 			}
 		}
-		r.note(findings)
-		if err := m.save(r); err != nil {
-			return d, err
+		if len(findings) > 0 {
+			r.note(findings)
+			if err := m.save(r); err != nil {
+				return d, err
+			}
 		}
 	}
 	refs, err := m.cfg.Stores.Refs(ctx, src.Key, Ref(r.id, ""))
@@ -131,7 +133,7 @@ func (m *Manager) remove(ctx context.Context, r *run, d Discard) error {
 	for _, name := range []string{"lock", "busy"} {
 		os.Remove(filepath.Join(r.dir, name))
 	}
-	return errors.Join(durable.SyncDir(m.runs()), durable.SyncDir(m.archive()))
+	return nil // the disk need not have the rename: a second call finds discard.json, and does it again
 }
 
 // Forget removes what was kept of a discarded sandbox: its refs and its archive. For the end of the time that it is kept.
@@ -172,8 +174,8 @@ func (m *Manager) DropRefs(ctx context.Context, key string, id ID) error {
 // Exists says whether a run has a directory, with or without a record in it.
 func (m *Manager) Exists(id ID) bool { return idForm.MatchString(string(id)) && exists(m.dir(id)) }
 
-// Unborn lists directories in which no record was written, because their maker was killed at once, and which are older than a
-// time. Nothing was ever made in them.
+// Unborn lists directories in which no record was written, because their maker was killed at once or the power cut, and which are
+// older than a time. Nothing was ever made in them.
 func (m *Manager) Unborn(before time.Time) ([]ID, error) {
 	entries, err := os.ReadDir(m.runs())
 	if err != nil {
@@ -185,11 +187,17 @@ func (m *Manager) Unborn(before time.Time) ([]ID, error) {
 		if err != nil || !e.IsDir() || !idForm.MatchString(e.Name()) || info.ModTime().After(before) {
 			continue
 		}
-		if !exists(filepath.Join(m.runs(), e.Name(), "run.json")) {
+		if !m.born(ID(e.Name())) {
 			ids = append(ids, ID(e.Name()))
 		}
 	}
 	return ids, nil
+}
+
+// born says whether a run has a record: not an empty one, which a power cut may leave of one that was not waited for.
+func (m *Manager) born(id ID) bool {
+	info, err := os.Stat(filepath.Join(m.dir(id), "run.json"))
+	return err == nil && info.Size() > 0 || err != nil && !errors.Is(err, fs.ErrNotExist)
 }
 
 // RemoveUnborn removes such a directory, if it still is one.
@@ -202,7 +210,7 @@ func (m *Manager) RemoveUnborn(id ID) error {
 		return err
 	}
 	defer lock.Unlock()
-	if exists(filepath.Join(m.dir(id), "run.json")) {
+	if m.born(id) {
 		return nil
 	}
 	return os.RemoveAll(m.dir(id))

@@ -127,9 +127,10 @@ func (m *Manager) claim(ctx context.Context, r *run, j job, c Command) (*life, e
 	if err != nil {
 		return nil, err
 	}
-	err = durable.WriteJSON(j.file("command.json"), started{Name: filepath.Base(string(j)), Command: c})
+	// Of a command that ends with this process nothing has to outlast a power cut.
+	err = durable.ReplaceJSON(j.file("command.json"), started{Name: filepath.Base(string(j)), Command: c})
 	if err == nil {
-		err = durable.WriteJSON(j.file("began.json"), began{PID: os.Getpid(), Ticks: ticks(os.Getpid())})
+		err = durable.ReplaceJSON(j.file("began.json"), began{PID: os.Getpid(), Ticks: ticks(os.Getpid())})
 	}
 	if err == nil {
 		err = m.enter(r)

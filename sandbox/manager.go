@@ -173,9 +173,12 @@ func (m *Manager) take(ctx context.Context, id ID) (*run, error) {
 func (r *run) release() { r.lock.Unlock() }
 
 // save writes the record.
-func (m *Manager) save(r *run) error {
+func (m *Manager) save(r *run) error { return m.saveBy(durable.WriteJSON, r) }
+
+// saveBy does so without waiting for the disk, by durable.ReplaceJSON, where nothing is lost if it comes to what was saved before.
+func (m *Manager) saveBy(write func(path string, v any) error, r *run) error {
 	r.rec.Changed = m.cfg.Now().UTC()
-	if err := durable.WriteJSON(filepath.Join(r.dir, "run.json"), r.rec); err != nil {
+	if err := write(filepath.Join(r.dir, "run.json"), r.rec); err != nil {
 		return fmt.Errorf("record of sandbox %s: %w", r.id, err)
 	}
 	return nil
@@ -373,7 +376,7 @@ func (m *Manager) settle(ctx context.Context, r *run) error {
 			r.rec.State = Created
 		}
 	}
-	return m.save(r)
+	return m.saveBy(durable.ReplaceJSON, r) // after a power cut the sandbox is found running, and this is done again
 }
 
 // Keep makes the reaper leave a sandbox alone until a time. A zero time takes the wish back.

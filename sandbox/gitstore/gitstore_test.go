@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -255,31 +256,45 @@ func TestRefs(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, err, want)
 		}
 	}
-	step("make", s.SetRef(ctx, "k", ref, one, ""), nil)
-	step("make again", s.SetRef(ctx, "k", ref, one, ""), nil)
-	step("make another", s.SetRef(ctx, "k", ref, two, ""), git.ErrStale)
-	step("move from elsewhere", s.SetRef(ctx, "k", ref, two, two), git.ErrStale)
-	step("move", s.SetRef(ctx, "k", ref, two, one), nil)
-	step("move again", s.SetRef(ctx, "k", ref, two, one), nil)
-	step("move to nothing", s.SetRef(ctx, "k", ref, strings.Repeat("1", 40), two), git.ErrFailed)
-	if got, err := s.Ref(ctx, "k", ref); err != nil || got != two {
-		t.Errorf("ref is at %s, %v", got, err)
+	pack := func() { run(t, s.Dir("k"), "pack-refs", "--all") }
+	for how, set := range map[string]func(ctx context.Context, key, ref, new, old string) error{"SetRef": s.SetRef, "PutRef": s.PutRef} {
+		for _, between := range []func(){func() {}, pack} {
+			step(how+" make", set(ctx, "k", ref, one, ""), nil)
+			between()
+			step(how+" make again", set(ctx, "k", ref, one, ""), nil)
+			step(how+" make another", set(ctx, "k", ref, two, ""), git.ErrStale)
+			step(how+" move from elsewhere", set(ctx, "k", ref, two, two), git.ErrStale)
+			step(how+" move", set(ctx, "k", ref, two, one), nil)
+			step(how+" move again", set(ctx, "k", ref, two, one), nil)
+			between()
+			step(how+" make below", set(ctx, "k", ref+"/x", two, ""), git.ErrStale)
+			if got, err := s.Ref(ctx, "k", ref); err != nil || got != two || run(t, s.Dir("k"), "rev-parse", ref) != two {
+				t.Errorf("ref is at %s, %v", got, err)
+			}
+			refs, err := s.Refs(ctx, "k", "refs/sandpiper/r-1/")
+			if diff := cmp.Diff(map[string]string{ref: two}, refs); diff != "" || err != nil {
+				t.Errorf("refs (%v, -want +got):\n%s", err, diff)
+			}
+			step(how+" delete from elsewhere", s.DeleteRef(ctx, "k", ref, one), git.ErrStale)
+			step(how+" delete", s.DeleteRef(ctx, "k", ref, two), nil)
+			step(how+" delete again", s.DeleteRef(ctx, "k", ref, two), nil)
+			if got, err := s.Ref(ctx, "k", ref); err != nil || got != "" || run(t, s.Dir("k"), "for-each-ref", ref) != "" {
+				t.Errorf("deleted ref is at %q, %v", got, err)
+			}
+		}
 	}
-	refs, err := s.Refs(ctx, "k", "refs/sandpiper/r-1/")
-	if diff := cmp.Diff(map[string]string{ref: two}, refs); diff != "" || err != nil {
-		t.Errorf("refs (%v, -want +got):\n%s", err, diff)
-	}
-	step("delete from elsewhere", s.DeleteRef(ctx, "k", ref, one), git.ErrStale)
-	step("delete", s.DeleteRef(ctx, "k", ref, two), nil)
-	step("delete again", s.DeleteRef(ctx, "k", ref, two), nil)
-	if got, err := s.Ref(ctx, "k", ref); err != nil || got != "" {
-		t.Errorf("deleted ref is at %q, %v", got, err)
+	step("make at nothing", s.SetRef(ctx, "k", ref, strings.Repeat("1", 40), ""), git.ErrFailed)
+	step("a name that leads out", s.PutRef(ctx, "k", "refs/../../x", one, ""), git.ErrFailed)
+	step("make for the last time", s.PutRef(ctx, "k", ref, one, ""), nil)
+	step("delete for the last time", s.DeleteRef(ctx, "k", ref, one), nil)
+	if left, err := os.ReadDir(filepath.Join(s.Dir("k"), "refs", "sandpiper", "r-1")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("directory of the refs: %v, %v", left, err)
 	}
 	for _, rev := range []string{"", "refs/none", "--all", strings.Repeat("1", 40), "main:file"} {
 		_, err := s.Resolve(ctx, "k", rev)
 		step("resolve "+rev, err, git.ErrNoRef)
 	}
-	_, err = s.Resolve(ctx, "none", one)
+	_, err := s.Resolve(ctx, "none", one)
 	step("a store that is not there", err, git.ErrNotFound)
 }
 

@@ -1,18 +1,13 @@
 package gitstore
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 
 	"github.com/sandpiper-bot/sandpiper/sandbox/git"
-	"github.com/sandpiper-bot/sandpiper/sandbox/internal/flock"
 )
 
 var commitForm = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
@@ -39,21 +34,6 @@ func (s *Stores) Ref(ctx context.Context, key, ref string) (string, error) {
 	return refs[ref], err
 }
 
-// Refs lists the refs at or below prefix (full components) with the objects that they point to.
-func (s *Stores) Refs(ctx context.Context, key, prefix string) (map[string]string, error) {
-	out, err := s.Read(ctx, key, git.Call{Args: []string{"for-each-ref", "--format=%(objectname) %(refname)", strings.TrimSuffix(prefix, "/")}})
-	if err != nil {
-		return nil, fmt.Errorf("refs of store %s: %w", key, err)
-	}
-	refs := map[string]string{}
-	for line := range strings.Lines(string(out)) {
-		if id, name, ok := strings.Cut(strings.TrimSpace(line), " "); ok {
-			refs[name] = id
-		}
-	}
-	return refs, nil
-}
-
 // SetRef moves a ref from old to new: compare and swap. An empty old means that the ref must not exist. A ref that is at new
 // already is as it should be. git.ErrStale says that it is somewhere else.
 func (s *Stores) SetRef(ctx context.Context, key, ref, new, old string) error {
@@ -66,53 +46,24 @@ func (s *Stores) SetRef(ctx context.Context, key, ref, new, old string) error {
 	return s.update(ctx, key, ref, "update "+ref+"\x00"+new+"\x00"+old+"\x00", new)
 }
 
-// MakeRef makes a new ref for an object that is known to be in the store, without the git process that SetRef takes: what
-// git does then (files-backend.c), under the same lock file. A ref that is at id already is as it should be.
-func (s *Stores) MakeRef(ctx context.Context, key, ref, id string) error {
-	if !commitForm.MatchString(id) || !strings.HasPrefix(ref, "refs/") {
-		return fmt.Errorf("make ref %q at %q: not such names", ref, id)
+// PutRef is SetRef for an object that is known to be in the store, without the git process that SetRef takes.
+func (s *Stores) PutRef(ctx context.Context, key, ref, new, old string) error {
+	if !commitForm.MatchString(new) {
+		return fmt.Errorf("set %s: %q is not an object id", ref, new)
 	}
-	made, err := s.makeLoose(ctx, key, ref, id)
-	if made || ctx.Err() != nil {
+	if done, err := s.swap(ctx, key, ref, new, old); done || ctx.Err() != nil {
 		return err
 	}
-	return s.SetRef(ctx, key, ref, id, "") // it knows what to do about what lies in the way
-}
-
-func (s *Stores) makeLoose(ctx context.Context, key, ref, id string) (bool, error) {
-	l, err := s.lock(ctx, key, ".lock", flock.Shared)
-	if err != nil {
-		return false, err
-	}
-	defer l.Unlock()
-	path := filepath.Join(s.Dir(key), ref)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return false, err
-	}
-	f, err := os.OpenFile(path+".lock", os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return false, err
-	}
-	_, err = f.WriteString(id + "\n")
-	if err == nil {
-		err = f.Sync()
-	}
-	err = errors.Join(err, f.Close())
-	packed, perr := os.ReadFile(filepath.Join(s.Dir(key), "packed-refs"))
-	_, exists := os.Lstat(path)
-	free := errors.Is(exists, fs.ErrNotExist) && (errors.Is(perr, fs.ErrNotExist) || perr == nil && !bytes.Contains(packed, []byte(" "+ref+"\n")))
-	if err == nil && free {
-		if err = os.Rename(path+".lock", path); err == nil {
-			return true, nil
-		}
-	}
-	return false, errors.Join(err, os.Remove(path+".lock"))
+	return s.SetRef(ctx, key, ref, new, old) // it knows what to do about what lies in the way
 }
 
 // DeleteRef deletes a ref that is at old. A ref that is gone already is as it should be.
 func (s *Stores) DeleteRef(ctx context.Context, key, ref, old string) error {
 	if !commitForm.MatchString(old) {
 		return fmt.Errorf("delete %s: %q is not an object id", ref, old)
+	}
+	if done, err := s.swap(ctx, key, ref, "", old); done || ctx.Err() != nil {
+		return err
 	}
 	return s.update(ctx, key, ref, "delete "+ref+"\x00"+old+"\x00", "")
 }

@@ -154,7 +154,13 @@ func TestLeftovers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.MkdirAll(filepath.Join(f.StateDir, "runs/r-unborn-1"), 0o700); err != nil {
+	for _, unborn := range []string{"runs/r-unborn-1", "runs/r-unborn-2"} {
+		if err := os.MkdirAll(filepath.Join(f.StateDir, unborn), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// As a power cut leaves a file that nobody waited for.
+	if err := os.WriteFile(filepath.Join(f.StateDir, "runs/r-unborn-2/run.json"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	o := f.after(2 * time.Hour)
@@ -162,6 +168,7 @@ func TestLeftovers(t *testing.T) {
 	got := reap(t, o)
 	want := []string{
 		"directory without a record: r-unborn-1",
+		"directory without a record: r-unborn-2",
 		"refs of r-lost-1 in store local-test",
 		"registration of r-lost-1 in store local-test",
 	}

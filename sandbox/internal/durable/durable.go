@@ -10,16 +10,24 @@ import (
 )
 
 // WriteJSON writes v as JSON to path: a temporary file beside it, fsync, rename, fsync of the directory. Mode 0600.
-func WriteJSON(path string, v any) error {
+func WriteJSON(path string, v any) error { return writeJSON(path, v, true) }
+
+// ReplaceJSON is WriteJSON for what may be lost in a power cut: without the two waits for the disk. What is left after one may be the
+// old content, or nothing.
+func ReplaceJSON(path string, v any) error { return writeJSON(path, v, false) }
+
+func writeJSON(path string, v any, lasting bool) error {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", filepath.Base(path), err)
 	}
-	return Write(path, append(data, '\n'))
+	return write(path, append(data, '\n'), lasting)
 }
 
-// Write writes data to path in the same way.
-func Write(path string, data []byte) error {
+// Write writes data to path as WriteJSON does.
+func Write(path string, data []byte) error { return write(path, data, true) }
+
+func write(path string, data []byte, lasting bool) error {
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, ".new-*")
 	if err != nil {
@@ -27,7 +35,7 @@ func Write(path string, data []byte) error {
 	}
 	defer os.Remove(f.Name()) // fails after the rename, as it should
 	_, err = f.Write(data)
-	if err == nil {
+	if err == nil && lasting {
 		err = f.Sync()
 	}
 	if cerr := f.Close(); err == nil {
@@ -36,7 +44,7 @@ func Write(path string, data []byte) error {
 	if err == nil {
 		err = os.Rename(f.Name(), path)
 	}
-	if err == nil {
+	if err == nil && lasting {
 		err = SyncDir(dir)
 	}
 	if err != nil {
@@ -45,11 +53,15 @@ func Write(path string, data []byte) error {
 	return nil
 }
 
-// ReadJSON reads a file that WriteJSON wrote. A missing file is os.ErrNotExist.
+// ReadJSON reads a file that WriteJSON or ReplaceJSON wrote. A missing file is os.ErrNotExist, and so is an empty one, which a power
+// cut can leave of what was not waited for.
 func ReadJSON(path string, v any) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return err
+	}
+	if len(data) == 0 {
+		return &os.PathError{Op: "read", Path: path, Err: os.ErrNotExist}
 	}
 	if err := json.Unmarshal(data, v); err != nil {
 		return fmt.Errorf("read %s: %w", path, err)

@@ -57,3 +57,23 @@ func TestFailureKeepsTheOld(t *testing.T) {
 		t.Error("half of a file: no error")
 	}
 }
+
+func TestReplace(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "x.json")
+	var got int
+	for i := range 3 {
+		if err := durable.ReplaceJSON(path, i); err != nil {
+			t.Fatal(err)
+		}
+		if err := durable.ReadJSON(path, &got); err != nil || got != i {
+			t.Errorf("read %d, %v; want %d", got, err, i)
+		}
+	}
+	if err := os.Truncate(path, 0); err != nil { // a power cut
+		t.Fatal(err)
+	}
+	if err := durable.ReadJSON(path, &got); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("nothing in it: %v", err)
+	}
+}

@@ -1,0 +1,140 @@
+package gitstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/sandpiper-bot/sandpiper/sandbox/git"
+	"github.com/sandpiper-bot/sandpiper/sandbox/internal/flock"
+)
+
+// Refs are read and, for objects that are known to be there, written without a git process, which takes longer than all else that a
+// run needs of its store. They are files, or lines of packed-refs (gitrepository-layout(5)); a store has no other kind, as ensure
+// makes it.
+
+// Refs lists the refs at or below prefix (full components) with the objects that they point to. Like git it passes over what is
+// damaged.
+func (s *Stores) Refs(ctx context.Context, key, prefix string) (map[string]string, error) {
+	dir := s.Dir(key)
+	if _, err := os.Stat(dir); err != nil || !keyForm.MatchString(key) {
+		return nil, fmt.Errorf("refs of store %s: %w", key, git.ErrNotFound)
+	}
+	prefix = strings.TrimSuffix(prefix, "/")
+	refs := map[string]string{}
+	// The files first: who packs refs writes the lines before it removes the files.
+	err := filepath.WalkDir(filepath.Join(dir, prefix), func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil || d.IsDir() || strings.HasSuffix(path, ".lock") {
+			return errors.Join(err, ctx.Err())
+		}
+		id, err := readRef(path)
+		if commitForm.MatchString(id) {
+			refs[strings.TrimPrefix(path, dir+"/")] = id
+		}
+		return err
+	})
+	packed, perr := packedRefs(dir)
+	if err = errors.Join(err, perr); err != nil {
+		return nil, fmt.Errorf("refs of store %s: %w", key, err)
+	}
+	for name, id := range packed {
+		if _, loose := refs[name]; !loose && (name == prefix || strings.HasPrefix(name, prefix+"/")) {
+			refs[name] = id
+		}
+	}
+	return refs, nil
+}
+
+// readRef gives what the file of a ref holds; "" when there is none.
+func readRef(path string) (string, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return strings.TrimSpace(string(text)), err
+}
+
+// packedRefs reads "id name" lines. Those that begin with # say how the file was made, those with ^ what a tag points to.
+func packedRefs(dir string) (map[string]string, error) {
+	text, err := os.ReadFile(filepath.Join(dir, "packed-refs"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	refs := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		if id, name, ok := strings.Cut(strings.TrimSpace(line), " "); ok && commitForm.MatchString(id) {
+			refs[name] = id
+		}
+	}
+	return refs, err
+}
+
+// swap does what git does to the file of a ref (files-backend.c), under the same lock file: it sets it to new, or removes it, if
+// it is at old; one of them may be "" for no ref. It leaves to git what it does not do: lines of packed-refs, and all that is not
+// as it should be.
+func (s *Stores) swap(ctx context.Context, key, ref, new, old string) (done bool, err error) {
+	if !strings.HasPrefix(ref, "refs/") || !filepath.IsLocal(ref) {
+		return false, fmt.Errorf("ref %q: not a full name", ref)
+	}
+	l, err := s.lock(ctx, key, ".lock", flock.Shared)
+	if err != nil {
+		return false, err
+	}
+	defer l.Unlock()
+	packed, err := packedRefs(s.Dir(key))
+	if err != nil {
+		return false, err
+	}
+	for name := range packed {
+		if name == ref || strings.HasPrefix(name, ref+"/") || strings.HasPrefix(ref, name+"/") {
+			return false, nil
+		}
+	}
+	path := filepath.Join(s.Dir(key), ref)
+	if new == "" {
+		if at, err := readRef(path); at == "" {
+			return err == nil, err
+		}
+	} else if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return false, err
+	}
+	f, err := os.OpenFile(path+".lock", os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return false, err
+	}
+	done, err = replaceRef(f, path, new, old)
+	if done && new != "" {
+		return true, err
+	}
+	err = errors.Join(err, os.Remove(path+".lock"))
+	refs := filepath.Join(s.Dir(key), "refs")
+	for dir := filepath.Dir(path); filepath.Dir(dir) != refs && os.Remove(dir) == nil; { // as far up as they are empty
+		dir = filepath.Dir(dir)
+	}
+	return done, err
+}
+
+// replaceRef closes the lock file of a ref and renames it to be the ref, or removes the ref.
+func replaceRef(lock *os.File, path, new, old string) (bool, error) {
+	at, err := readRef(path)
+	if err == nil && at == old && new != "" {
+		_, err = lock.WriteString(new + "\n")
+		err = errors.Join(err, lock.Sync())
+	}
+	if err = errors.Join(err, lock.Close()); err != nil || at != old {
+		return false, err
+	}
+	if new == "" {
+		err = os.Remove(path)
+	} else {
+		err = os.Rename(lock.Name(), path)
+	}
+	return err == nil, err
+}
