@@ -28,7 +28,7 @@ func (r *runtime) config(b jail.Bundle) (*specs.Spec, error) {
 	return &specs.Spec{
 		Version: "1.0.2",
 		Process: &specs.Process{
-			User: specs.User{UID: id, GID: id}, Args: append([]string{"/bin/sh", "-c", first, "sh"}, b.Spec.Argv...),
+			User: specs.User{UID: id, GID: id}, Args: append([]string{firstShell, "-c", first, "sh"}, b.Spec.Argv...),
 			Env: jail.Environment(b.Spec.Env), Cwd: dir, Capabilities: &specs.LinuxCapabilities{}, NoNewPrivileges: true,
 			Rlimits: rlimits(b.Limits),
 		},

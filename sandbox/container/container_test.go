@@ -109,3 +109,21 @@ ldd /bin/sh | grep -o '/[^ ]*' | while read -r lib; do mkdir -p ".${lib%/*}"; cp
 		t.Error(err)
 	}
 }
+
+// The first process carries out of the container how a command has ended. No command is to say it in its place.
+func TestFirstProcessIsClosed(t *testing.T) {
+	needsRuntime(t)
+	f := sandboxtest.New(t, open)
+	repo := sandboxtest.NewRepo(t)
+	repo.Write("a.txt", "one\n")
+	repo.Commit()
+	id := f.Create(t, repo)
+	got := f.Sh(t, id, `for n in 3 4 5 6; do (echo '{"exit-code":7}' >/proc/1/fd/$n) 2>/dev/null && echo "WROTE $n"; done
+cat /proc/1/environ /proc/1/mem 2>/dev/null && echo READ; ls /proc/1/cwd/ 2>/dev/null && echo LISTED; ls /proc/self/fd >/dev/null && echo own`)
+	if got != "own\n" {
+		t.Errorf("said %q", got)
+	}
+	if _, err := f.Manager.Discard(t.Context(), id); err != nil {
+		t.Error(err)
+	}
+}

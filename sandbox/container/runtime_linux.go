@@ -2,9 +2,11 @@ package container
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,6 +36,10 @@ esac
 [ -z "$no" ] || { printf '{"not-started":%d}\n' $no >&3; exit $no; }
 "$@" <&6 >&4 2>&5 3>&- 4>&- 5>&- 6<&-
 printf '{"exit-code":%d}\n' $? >&3`
+
+// firstShell is a copy of the shell that may be executed and not read: the kernel then keeps the process that does closed to others
+// of the same user (would_dump in fs/exec.c), so that no command writes into the memory of the one that says how it has ended.
+const firstShell = "/.sandpiper/sh"
 
 // Bundle writes config.json and the root file system.
 func (r *runtime) Bundle(b jail.Bundle) ([]string, error) {
@@ -126,6 +132,9 @@ func (r *runtime) root(b jail.Bundle, config *specs.Spec) error {
 			return err
 		}
 	}
+	if err := placeShell(cmp.Or(r.image, "/"), inside); err != nil {
+		return fmt.Errorf("shell: %w", err)
+	}
 	below := ""
 	for _, m := range config.Mounts {
 		if below != "" && strings.HasPrefix(m.Destination, below) {
@@ -144,6 +153,31 @@ func (r *runtime) root(b jail.Bundle, config *specs.Spec) error {
 		}
 	}
 	return nil
+}
+
+// placeShell copies the shell of a system, in which alone its links lead.
+func placeShell(system string, inside *os.Root) error {
+	dir, err := os.Open(system)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	fd, err := unix.Openat2(int(dir.Fd()), "bin/sh", &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT})
+	if err != nil {
+		return &os.PathError{Op: "open", Path: filepath.Join(system, "bin/sh"), Err: err}
+	}
+	shell := os.NewFile(uintptr(fd), "sh")
+	defer shell.Close()
+	name := strings.TrimPrefix(firstShell, "/")
+	if err := inside.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	copied, err := inside.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o111)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(copied, shell)
+	return errors.Join(err, copied.Close())
 }
 
 // place makes a file or directory, and its parents; what is there stays, but for the content of a file.

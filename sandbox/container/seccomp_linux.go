@@ -20,7 +20,7 @@ func seccomp() (*specs.LinuxSeccomp, error) {
 	}
 	// The first one is the native one. The profile has its 32-bit sisters too; without them their calls kill.
 	profile.Architectures = profile.Architectures[:min(1, len(profile.Architectures))]
-	own := append(slices.Clone(jail.Denied()), "socket", "fallocate")
+	own := append(slices.Clone(jail.Denied()), "socket", "fallocate", "mknod", "mknodat")
 	var out []specs.LinuxSyscall
 	for _, s := range profile.Syscalls {
 		s.Names = slices.DeleteFunc(slices.Clone(s.Names), func(name string) bool { return slices.Contains(own, name) })
@@ -34,6 +34,13 @@ func seccomp() (*specs.LinuxSeccomp, error) {
 			args = append(args, specs.LinuxSeccompArg{Index: 2, Value: unix.NETLINK_ROUTE, Op: specs.OpEqualTo})
 		}
 		out = append(out, specs.LinuxSyscall{Names: []string{"socket"}, Action: specs.ActAllow, Args: args})
+	}
+	for at, name := range []string{1: "mknod", 2: "mknodat"} {
+		if name == "" {
+			continue
+		}
+		out = append(out, specs.LinuxSyscall{Names: []string{name}, Action: specs.ActAllow,
+			Args: []specs.LinuxSeccompArg{{Index: uint(at), Value: jail.DeviceMode, ValueTwo: 0, Op: specs.OpMaskedEqual}}})
 	}
 	refused := uint(unix.EOPNOTSUPP) // programs fall back to writing, which can be watched
 	out = append(out, specs.LinuxSyscall{Names: []string{"fallocate"}, Action: specs.ActErrno, ErrnoRet: &refused})

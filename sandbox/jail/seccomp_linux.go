@@ -3,6 +3,7 @@ package jail
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"sync"
 
 	seccomp "github.com/elastic/go-seccomp-bpf"
@@ -37,17 +38,16 @@ var denied = []string{
 // the own namespace. AF_VSOCK, for one, knows no namespace and leads to whatever runs the virtual machine.
 var families = []uint64{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK}
 
+// DeviceMode is the bit that the modes of block and character devices have, and those of files, pipes and sockets have not.
+const DeviceMode = unix.S_IFCHR
+
 func policy() (*seccomp.Policy, error) {
 	info, err := arch.GetInfo("")
 	if err != nil {
 		return nil, err
 	}
-	var names []string
-	for _, name := range denied {
-		if _, ok := info.SyscallNames[name]; ok { // not every architecture has all of them
-			names = append(names, name)
-		}
-	}
+	absent := func(name string) bool { _, ok := info.SyscallNames[name]; return !ok } // not every architecture has all of them
+	names := slices.DeleteFunc(slices.Clone(denied), absent)
 	on := func(name string, cs ...seccomp.Condition) seccomp.NameWithConditions {
 		return seccomp.NameWithConditions{Name: name, Conditions: cs}
 	}
@@ -62,8 +62,12 @@ func policy() (*seccomp.Policy, error) {
 		on("socket", socket...),
 		on("socket", when(0, seccomp.Equal, unix.AF_NETLINK), when(2, seccomp.NotEqual, unix.NETLINK_ROUTE)),
 		on("clone", when(0, seccomp.BitsSet, newNamespaces)),
+		// One device needs no capability: 0:0, which is how overlays say that a file is gone (whiteouts, Linux 5.8).
+		on("mknod", when(1, seccomp.BitsSet, DeviceMode)),
+		on("mknodat", when(2, seccomp.BitsSet, DeviceMode)),
 		on("unshare", when(0, seccomp.BitsSet, newNamespaces|unix.CLONE_NEWTIME)),
 	}
+	conditional = slices.DeleteFunc(conditional, func(c seccomp.NameWithConditions) bool { return absent(c.Name) })
 	return &seccomp.Policy{
 		DefaultAction: seccomp.ActionAllow,
 		Syscalls: []seccomp.SyscallGroup{

@@ -43,6 +43,7 @@ var battery = []attack{
 	{name: "trace a process", perl: true, script: `perl -e 'print "BROKE $ENV{N}\n" if syscall(101, 0, 0, 0, 0) == 0'`, breached: said},
 	{name: "use the kernel's keyring", perl: true, script: `perl -e '($a, $b, $c) = ("user", $ENV{N}, "v"); print "BROKE $ENV{N}\n" if syscall(248, $a, $b, $c, 1, -2) >= 0'`, breached: said},
 	{name: "ask for io_uring", perl: true, script: `perl -e '$p = "\0" x 256; $r = syscall(425, 1, $p); print "BROKE $ENV{N}\n" if $r >= 0'`, breached: said},
+	{name: "make a device", script: `mknod "white-$N" c 0 0 && echo "BROKE $N"`, breached: said},
 	{name: "make too many processes", mayDie: true, script: `i=0; while [ $i -lt 192 ]; do sleep "3.$TAG" & i=$((i+1)); done; sleep 1; echo made`, breached: crowded},
 	{name: "use too much memory", perl: true, mayDie: true, script: `perl -e 'for (1..32) { push @a, "x" x (8 << 20) } print "BROKE $ENV{N}\n"'`, breached: said},
 	{name: "fill the disk", mayDie: true, script: `for i in 1 2 3 4 5 6; do head -c 8M /dev/zero >"fill-$i"; sleep 0.3; done; echo "BROKE $N"`, breached: said},
