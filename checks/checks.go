@@ -48,6 +48,7 @@ type Result struct {
 	LogTail     string                       `json:"log_tail,omitempty"`
 	Annotations []*github.CheckRunAnnotation `json:"annotations,omitempty"`
 	Omitted     int                          `json:"omitted,omitempty"`  // annotations found beyond those
+	Near        int                          `json:"near,omitempty"`     // the first so many of them are on lines of the change
 	Baseline    *Baseline                    `json:"baseline,omitempty"` // set: it fails there too, and is not held against the change
 	Actions     []string                     `json:"actions,omitempty"`  // buttons, by identifier; of a check that did not pass
 	Duration    time.Duration                `json:"duration"`
@@ -74,6 +75,7 @@ type Tree interface {
 type Options struct {
 	Root     string              // where the tree lies inside the sandbox; default /workspace
 	Tree     Tree                // nil: no annotations
+	Touched  Touched             // what the change is; nil: not known
 	Redact   func(string) string // over everything that is taken out of a log
 	Budget   time.Duration       // for all checks together; 0: none
 	Network  []string            // groups and hosts that the checks may reach

@@ -218,6 +218,9 @@ func (r *Reporter) summary(res Result, note string) string {
 	if n := len(res.Annotations); n > 0 {
 		facts = append(facts, fmt.Sprintf("%d annotations", n))
 	}
+	if res.Near > 0 {
+		facts = append(facts, fmt.Sprintf("%d of them on lines of this change", res.Near))
+	}
 	fmt.Fprintf(&b, "%s\n", strings.Join(facts, " · "))
 	if res.Omitted > 0 {
 		fmt.Fprintf(&b, "\n%d annotations more were found and are left out; the log has them.\n", res.Omitted)

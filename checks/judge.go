@@ -24,7 +24,7 @@ func judge(c Check, got sandbox.CheckResult, o Options) Result {
 	}
 	found := Found{First: -1}
 	if c.Annotate != "none" {
-		found = Parse(c.Annotate, log, Source{Root: o.Root, Dir: c.Dir, Tree: o.Tree})
+		found = Parse(c.Annotate, log, Source{Root: o.Root, Dir: c.Dir, Tree: o.Tree, Touched: o.Touched})
 	}
 	res.Conclusion, res.Summary = conclude(c, got.Exit, log, o.Redact)
 	if err != nil {
@@ -46,7 +46,7 @@ func judge(c Check, got sandbox.CheckResult, o Options) Result {
 			a.AnnotationLevel = &level
 		}
 	}
-	res.Annotations, res.Omitted = found.Annotations, found.Omitted
+	res.Annotations, res.Omitted, res.Near = found.Annotations, found.Omitted, found.Near
 	if len(res.Annotations) > 0 && res.Conclusion == Failure {
 		first := res.Annotations[0]
 		line, _, _ := strings.Cut(first.GetMessage(), "\n")

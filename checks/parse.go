@@ -2,6 +2,7 @@ package checks
 
 import (
 	"bytes"
+	"cmp"
 	"path"
 	"slices"
 	"strings"
@@ -23,13 +24,16 @@ type Source struct {
 	Root string // where the tree lies inside the sandbox
 	Dir  string // where the command ran, below Root
 	Tree Tree   // only files of it are annotated; nil: nothing is
+	Touched
 }
 
 // Found is what a log says about lines of the tree.
 type Found struct {
-	Annotations []*github.CheckRunAnnotation // failures first, then warnings, then notices; at most 500
-	Omitted     int                          // how many more there were
-	First       int                          // the offset of the line in the log that the first one was found on, or -1
+	// On lines of the change, then in its files, then elsewhere; there failures first, then warnings and notices, each by file. At most 500.
+	Annotations []*github.CheckRunAnnotation
+	Near        int // how many of the annotations are on lines of the change
+	Omitted     int // how many more there were
+	First       int // the offset of the line in the log that the first one was found on, or -1
 }
 
 // Parse finds the lines of the tree that a log names. Kind "go" and "" read the output of go build, vet and test, as text
@@ -79,7 +83,7 @@ func sortedKeys(m map[string]*goTest) []string {
 
 type parser struct {
 	src      Source
-	list     []*github.CheckRunAnnotation
+	lists    [3][]*github.CheckRunAnnotation // by how near they are to the change
 	seen     map[place]bool
 	omitted  int
 	offset   int // of the current line
@@ -94,11 +98,11 @@ type parser struct {
 // span is a range of offsets, its end not included.
 type span struct{ from, to int }
 
-// place is what makes two annotations the same.
+// place is what makes two annotations the same: one line is not told the same twice, wherever in it the words begin.
 type place struct {
-	path      string
-	line, col int
-	message   string
+	path    string
+	line    int
+	message string
 }
 
 func (p *parser) text(t *goTest, goTool bool, line []byte) {
@@ -237,7 +241,7 @@ func (p *parser) inTree(name string) string {
 
 // add records an annotation and returns it, or nil when it is known already or there are too many.
 func (p *parser) add(file string, line, col int, level, title, message string) *github.CheckRunAnnotation {
-	key := place{file, line, col, message}
+	key := place{file, line, message}
 	if line < 1 || p.seen[key] {
 		return nil
 	}
@@ -248,7 +252,8 @@ func (p *parser) add(file string, line, col int, level, title, message string) *
 	if p.first < 0 {
 		p.first = p.offset
 	}
-	if len(p.list) >= annotationHeld {
+	list := &p.lists[p.src.rank(file, line)]
+	if len(*list) >= annotationHeld {
 		p.omitted++
 		return nil
 	}
@@ -261,7 +266,7 @@ func (p *parser) add(file string, line, col int, level, title, message string) *
 	if title = quote.Cut(quote.Line(title), 255, "…"); title != "" {
 		a.Title = &title
 	}
-	p.list = append(p.list, a)
+	*list = append(*list, a)
 	return a
 }
 
@@ -274,14 +279,18 @@ func extend(a *github.CheckRunAnnotation, line []byte) {
 }
 
 func (p *parser) found() Found {
-	rank := map[string]int{"failure": 0, "warning": 1, "notice": 2}
-	slices.SortStableFunc(p.list, func(a, b *github.CheckRunAnnotation) int {
-		return rank[a.GetAnnotationLevel()] - rank[b.GetAnnotationLevel()]
-	})
-	f := Found{Annotations: p.list, Omitted: p.omitted, First: p.first}
+	grave := map[string]int{"failure": 0, "warning": 1, "notice": 2}
+	f := Found{Omitted: p.omitted, First: p.first, Near: len(p.lists[0])}
+	for _, list := range p.lists {
+		slices.SortStableFunc(list, func(a, b *github.CheckRunAnnotation) int {
+			return cmp.Or(grave[a.GetAnnotationLevel()]-grave[b.GetAnnotationLevel()], strings.Compare(a.GetPath(), b.GetPath()))
+		})
+		f.Annotations = append(f.Annotations, list...)
+	}
 	if len(f.Annotations) > annotationMax {
 		f.Omitted += len(f.Annotations) - annotationMax
 		f.Annotations = f.Annotations[:annotationMax:annotationMax]
 	}
+	f.Near = min(f.Near, len(f.Annotations))
 	return f
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/sandpiper-bot/sandpiper/app/installation"
 	"github.com/sandpiper-bot/sandpiper/app/store"
 	"github.com/sandpiper-bot/sandpiper/checks"
-	"github.com/sandpiper-bot/sandpiper/sandbox/git"
 	"github.com/sandpiper-bot/sandpiper/sandbox/probe"
 )
 
@@ -272,9 +271,7 @@ func (e *Engine) replyOnce(ctx context.Context, gh *github.Client, m *store.Miss
 
 // touches says what the commit of a round does to the lines of a thread.
 func (e *Engine) touches(ctx context.Context, m *store.Mission, run *store.Run, c *github.PullRequestComment) (string, error) {
-	diff, err := e.Git.Read(ctx, storeKey(m.RepositoryID), git.Call{Args: []string{
-		"diff-tree", "-r", "-p", "-U0", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color", run.Base, m.Head, "--", ":(literal)" + c.GetPath(),
-	}})
+	diff, err := e.Git.Read(ctx, storeKey(m.RepositoryID), plainDiff(run.Base, m.Head, ":(literal)"+c.GetPath()))
 	if err != nil {
 		return "", fmt.Errorf("diff of %.7s: %w", m.Head, err)
 	}

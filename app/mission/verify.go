@@ -44,9 +44,13 @@ func (e *Engine) verify(ctx context.Context, m *store.Mission) (next, error) {
 		if err := e.setup(ctx, m, id, o.Commit); err != nil {
 			return next{}, err
 		}
+		touched, err := e.touched(ctx, m, o.Base, o.Commit)
+		if err != nil {
+			return next{}, err
+		}
 		parkable, leave := e.parkable(ctx)
 		defer leave()
-		results, err = checks.Run(parkable, e.Sandboxes, id, list, checks.Options{Tree: tree, Redact: e.Redact, Now: e.Now, Network: networkOf(m)})
+		results, err = checks.Run(parkable, e.Sandboxes, id, list, checks.Options{Tree: tree, Touched: touched, Redact: e.Redact, Now: e.Now, Network: networkOf(m)})
 		if err != nil {
 			return next{}, err
 		}
@@ -167,11 +171,15 @@ func (e *Engine) verifyPull(ctx context.Context, m *store.Mission) (next, error)
 	if err != nil {
 		return next{}, err
 	}
+	touched, err := e.touched(ctx, m, base, m.Head)
+	if err != nil {
+		return next{}, err
+	}
 	var reported error
 	parkable, leave := e.parkable(ctx)
 	defer leave()
 	results, err := checks.Run(parkable, e.Sandboxes, sandbox.ID(m.Run), list, checks.Options{
-		Tree: tree, Redact: e.Redact, Now: e.Now, Network: networkOf(m),
+		Tree: tree, Touched: touched, Redact: e.Redact, Now: e.Now, Network: networkOf(m),
 		Starting: func(c checks.Check) {
 			if _, err := e.Reporter.Start(ctx, gh, e.target(m), checkKey(m, c), e.Now()); err != nil {
 				e.Log.Warn("check not shown as started", "mission", m.ID, "check", c.Name, "error", err)

@@ -52,7 +52,7 @@ func TestBaselineIsNotHeldAgainstTheChange(t *testing.T) {
 		draft bool
 	}{
 		"fails_on_main": {"echo 1 >other.txt\n", false},
-		"other_finding": {"echo 'sum.txt:1: error: another one' >said.txt\n", true},
+		"other_finding": {"echo 'said.txt:1: error: another one' >said.txt\n", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -63,6 +63,9 @@ func TestBaselineIsNotHeldAgainstTheChange(t *testing.T) {
 			run := w.runNamed(pr.GetHead().GetSHA(), "sum")
 			if said := strings.Contains(run.GetOutput().GetTitle(), "fails on main too"); pr.GetDraft() != c.draft || said == c.draft || run.GetConclusion() != "failure" {
 				t.Errorf("draft %v, %s: %s", pr.GetDraft(), run.GetConclusion(), run.GetOutput().GetTitle())
+			}
+			if near := strings.Contains(run.GetOutput().GetSummary(), "1 of them on lines of this change"); near != c.draft {
+				t.Errorf("the summary:\n%s", run.GetOutput().GetSummary())
 			}
 			w.nothingLeft()
 		})
