@@ -139,6 +139,7 @@ type Exit struct {
 	Truncated bool      `json:"truncated,omitempty"`
 	Blocked   []string  `json:"blocked,omitempty"` // hosts that it asked for and that are not open to it, as a policy would name them
 	Spent     *Spent    `json:"spent,omitempty"`   // of its grant; nil: it had none
+	Watched   []string  `json:"watched,omitempty"` // limits that no control group of this machine holds: memory is then only watched
 }
 
 // OK says whether the command ran to its end and ended with 0.
@@ -218,6 +219,7 @@ type Record struct {
 	Result   string    `json:"result,omitempty"` // the commit of CollectDiff
 	Layer    string    `json:"layer,omitempty"`  // what was laid into it; see Layer
 	Keep     *Keep     `json:"keep,omitempty"`
+	Watched  []string  `json:"watched,omitempty"` // see Exit, of the last command
 	Findings []Finding `json:"findings,omitempty"`
 }
 

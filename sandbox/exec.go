@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -107,7 +108,7 @@ func (m *Manager) Run(ctx context.Context, id ID, c Command, io Stdio) (Exit, er
 	end, err := m.live(ctx, r, j, r.dir, c, io)
 	os.RemoveAll(string(j))
 	l.release()
-	return end.Exit, errors.Join(err, m.leave(ctx, id, end.Findings))
+	return end.Exit, errors.Join(err, m.leave(ctx, id, end))
 }
 
 // life is a command that lives: its lock, and its share of the sandbox's.
@@ -187,7 +188,7 @@ func (m *Manager) live(ctx context.Context, r *run, j job, records string, c Com
 }
 
 // leave gives the sandbox its state after a command, also when the context of the command has ended.
-func (m *Manager) leave(ctx context.Context, id ID, findings []Finding) error {
+func (m *Manager) leave(ctx context.Context, id ID, end ended) error {
 	ctx = context.WithoutCancel(ctx)
 	r, err := m.acquire(ctx, id)
 	var gone *ErrState
@@ -198,12 +199,15 @@ func (m *Manager) leave(ctx context.Context, id ID, findings []Finding) error {
 		return err
 	}
 	defer r.release()
-	r.note(findings)
-	if len(findings) > 0 {
+	r.note(end.Findings)
+	weaker := !slices.Equal(r.rec.Watched, end.Watched)
+	if r.rec.Watched = end.Watched; weaker || len(end.Findings) > 0 {
 		if err := m.save(r); err != nil {
 			return err
 		}
-		m.tell(id, "findings", "", findings)
+	}
+	if len(end.Findings) > 0 {
+		m.tell(id, "findings", "", end.Findings)
 	}
 	return m.settle(ctx, r)
 }

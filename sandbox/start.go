@@ -252,7 +252,7 @@ func Supervise(ctx context.Context, m *Manager, id ID, name string) error {
 		err = durable.WriteJSON(j.file("exit.json"), end)
 	}
 	l.release()
-	return errors.Join(err, m.leave(ctx, id, end.Findings))
+	return errors.Join(err, m.leave(ctx, id, end))
 }
 
 // supervise begins, says so, and lives until the end.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sandpiper-bot/sandpiper/app/config"
 	"github.com/sandpiper-bot/sandpiper/app/installation"
+	"github.com/sandpiper-bot/sandpiper/sandbox/probe"
 )
 
 // Doctor examines one machine with one set of settings.
@@ -18,6 +19,8 @@ type Doctor struct {
 	Transport http.RoundTripper
 	// Sandbox says by doing what this machine can confine; nil is the usual one.
 	Sandbox func(context.Context) []Check
+	// Probe makes a round of probes on one backend; nil: the tiers of the backends are not told.
+	Probe func(ctx context.Context, backend string) probe.Result
 }
 
 // Examine makes every check that can be made. It needs no GitHub settings: without them it looks at the sandbox only.
@@ -31,6 +34,7 @@ func (d *Doctor) Examine(ctx context.Context) *Report {
 		sandbox = boundary
 	}
 	add(sandbox(ctx)...)
+	add(d.tiers(ctx)...)
 	state := stateDir(d.Config.StateDir)
 	add(state...)
 	if len(state) > 0 && state[0].Status != Fail {

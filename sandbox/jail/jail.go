@@ -148,6 +148,9 @@ type Result struct {
 	OutputBytes    int64 // what the command wrote, also what was not passed on
 	Truncated      bool
 	Observations   []Observation
+	// Watched are the limits that the kernel would have held in a control group, and that this machine leaves to the watcher, which
+	// sees late: memory.
+	Watched []string
 }
 
 // ErrUnavailable is wrapped by errors that say why this machine cannot confine anything.

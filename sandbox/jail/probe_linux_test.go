@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -114,6 +115,23 @@ func TestProbesMissEachPart(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Where no control group holds the limit of memory, the tier is a lower one, and the result says which limit it is and why.
+func TestProbesSayWhatIsWatched(t *testing.T) {
+	if _, err := jail.Run(t.Context(), jail.Spec{Argv: []string{"/bin/true"}}, jail.Stdio{}); err != nil {
+		t.Skipf("no jail on this machine: %v", err)
+	}
+	if raceDetector && os.Geteuid() != 0 {
+		t.Skip("the race detector does not start in the jail of an ordinary user; run this without -race")
+	}
+	r := probed(t, without("control group"))
+	if !r.OK() || r.Tier != probe.Colleague || !slices.Equal(r.Watched, []string{"memory"}) {
+		t.Errorf("verdict %s, tier %q, watched %q: %+v", r.Verdict, r.Tier, r.Watched, r.Probes)
+	}
+	if !strings.Contains(strings.Join(r.Lowered, "\n"), "no control group holds the limit of memory") {
+		t.Errorf("lowered: %q", r.Lowered)
 	}
 }
 

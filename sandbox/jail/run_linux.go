@@ -109,6 +109,9 @@ func (r *runner) supervise(s Spec, t *tree, streams *streams, w without) (Result
 	var watching, serving sync.WaitGroup
 	finished := make(chan struct{})
 	if err == nil {
+		if g.memory == "" {
+			r.result.Watched = []string{"memory"}
+		}
 		if t.serve != nil {
 			serving.Go(func() { s.Listen(t.serve) })
 		}

@@ -132,7 +132,7 @@ var reasons = map[jail.Reason]sandbox.Reason{
 
 func exitOf(r jail.Result) sandbox.Exit {
 	e := sandbox.Exit{Code: r.Code, Reason: reasons[r.Reason], Started: r.Started.UTC(), Ended: r.Ended.UTC(),
-		Output: r.OutputBytes, Truncated: r.Truncated, Message: r.Signal}
+		Output: r.OutputBytes, Truncated: r.Truncated, Message: r.Signal, Watched: r.Watched}
 	if r.Reason == jail.TooManyFiles {
 		e.Message = "too many files"
 	}

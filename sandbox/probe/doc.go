@@ -49,6 +49,7 @@ type Result struct {
 	Verdict  Verdict       `json:"verdict"` // the worst of all
 	Tier     Tier          `json:"tier"`
 	Lowered  []string      `json:"lowered,omitempty"` // why the tier is not outsider
+	Watched  []string      `json:"watched,omitempty"` // limits that no control group of this machine holds
 	Run      sandbox.ID    `json:"run"`
 	Started  time.Time     `json:"started"`
 	Took     time.Duration `json:"took_ns"`

@@ -178,7 +178,7 @@ func (r *round) launch(ctx context.Context) error {
 		}
 	}
 	rec, err := r.Sandboxes.Record(id)
-	r.findings = rec.Findings
+	r.findings, r.result.Watched = rec.Findings, rec.Watched
 	for _, f := range rec.Findings {
 		r.see(f.Observer, f.Kind, f.Evidence)
 	}
