@@ -86,7 +86,7 @@ func (m *Manager) begin(ctx context.Context, mission string, src Source, o Optio
 	case errors.Is(err, fs.ErrNotExist):
 		r.rec = Record{ID: o.ID, Mission: mission, Parent: o.Parent, Backend: backend.Name(), Why: why, Source: src, Limits: o.Limits.or(m.cfg.Limits),
 			State: Created, Created: m.cfg.Now().UTC()}
-		err = m.saveBy(durable.ReplaceJSON, r) // what a power cut leaves of it is found as that of a run without a record
+		err = m.saveBy(durable.ReplaceJSON, r)
 	}
 	if err != nil {
 		lock.Unlock()
@@ -95,6 +95,8 @@ func (m *Manager) begin(ctx context.Context, mission string, src Source, o Optio
 	return r, nil
 }
 
+// make makes what the record tells of. That becomes lasting before the first command begins: until then a power cut takes nothing but an
+// empty sandbox, and what it leaves is found as that of a run without a record.
 func (m *Manager) make(ctx context.Context, r *run) error {
 	if err := m.keepBase(ctx, r); err != nil {
 		return err
@@ -103,7 +105,7 @@ func (m *Manager) make(ctx context.Context, r *run) error {
 		return fmt.Errorf("workspace: %w", err)
 	}
 	r.rec.Made = true
-	return m.save(r)
+	return m.saveBy(durable.ReplaceJSON, r)
 }
 
 // Knower is implemented by backends that can say at once whether a base is a commit of the store that all of is there.

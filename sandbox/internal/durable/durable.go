@@ -4,6 +4,7 @@ package durable
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -33,7 +34,6 @@ func write(path string, data []byte, lasting bool) error {
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	defer os.Remove(f.Name()) // fails after the rename, as it should
 	_, err = f.Write(data)
 	if err == nil && lasting {
 		err = f.Sync()
@@ -44,11 +44,13 @@ func write(path string, data []byte, lasting bool) error {
 	if err == nil {
 		err = os.Rename(f.Name(), path)
 	}
-	if err == nil && lasting {
-		err = SyncDir(dir)
-	}
 	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+		return fmt.Errorf("write %s: %w", path, errors.Join(err, os.Remove(f.Name())))
+	}
+	if lasting {
+		if err := SyncDir(dir); err != nil {
+			return fmt.Errorf("write %s: %w", path, err)
+		}
 	}
 	return nil
 }
