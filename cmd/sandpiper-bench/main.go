@@ -1,6 +1,6 @@
 // Command sandpiper-bench measures what workspaces cost beside the git command line, and writes the figures down.
 //
-// All rows of a size run in turn, round after round, in one process on one directory: machines are noisy and file systems differ by
+// All rows of all sizes run in turn, round after round, in one process on one directory: machines are noisy and file systems differ by
 // ten times, so that only ratios between rows of the same round mean something. It must not be pointed at a repository
 // that matters: it makes its own.
 package main
@@ -49,15 +49,9 @@ func run(ctx context.Context, args []string) error {
 	if _, err := os.Stat(o.tool); err != nil {
 		return fmt.Errorf("the command line to measure: %w; make build makes it", err)
 	}
-	var all []*series
-	for _, files := range o.sizes {
-		fmt.Fprintf(os.Stderr, "%d files: ", files)
-		s, err := measure(ctx, filepath.Join(work, strconv.Itoa(files)), o.tool, files, o.rounds)
-		if err != nil {
-			return fmt.Errorf("%d files: %w", files, err)
-		}
-		fmt.Fprintln(os.Stderr)
-		all = append(all, s)
+	all, err := measureAll(ctx, o, work)
+	if err != nil {
+		return err
 	}
 	text := report(all, judge(all), o.rounds)
 	fmt.Println(text)

@@ -8,25 +8,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/sandpiper-bot/sandpiper/sandbox"
 	gitline "github.com/sandpiper-bot/sandpiper/sandbox/git"
 	"github.com/sandpiper-bot/sandpiper/sandbox/gitstore"
 	"github.com/sandpiper-bot/sandpiper/sandbox/overlay"
 )
-
-// series are the times of one size: for each row one of each round, in seconds.
-type series struct {
-	files  int
-	times  map[string][]float64
-	bytes  int64 // of a run before changes, with its directory
-	inodes int
-	scans  string // what git status inside has read again
-}
 
 // bench is what one size is measured on.
 type bench struct {
@@ -38,13 +29,37 @@ type bench struct {
 	state   string
 	m       *sandbox.Manager
 	s       *series
+	round   int
 	n       int
 }
 
-// measure runs all rows in turn.
-func measure(ctx context.Context, dir, tool string, files, rounds int) (*series, error) {
-	b := &bench{ctx: ctx, dir: dir, tool: tool, repo: filepath.Join(dir, "repo.git"), state: filepath.Join(dir, "state"),
-		s: &series{files: files, times: map[string][]float64{}}}
+// measureAll runs the sizes in turn too: a machine is never as busy at the end as at the beginning.
+func measureAll(ctx context.Context, o options, work string) (sizes []*series, err error) {
+	var benches []*bench
+	for _, files := range o.sizes {
+		b, err := newBench(ctx, filepath.Join(work, strconv.Itoa(files)), o.tool, files, o.rounds)
+		if err != nil {
+			return nil, fmt.Errorf("%d files: %w", files, err)
+		}
+		benches, sizes = append(benches, b), append(sizes, b.s)
+	}
+	for round := range o.rounds {
+		for _, b := range benches {
+			fmt.Fprintf(os.Stderr, "round %d, %d files\n", round+1, b.s.files)
+			if err := b.measure(round); err != nil {
+				return nil, fmt.Errorf("%d files: %w", b.s.files, err)
+			}
+		}
+	}
+	return sizes, nil
+}
+
+// often is how many times a round measures what takes milliseconds.
+const often = 5
+
+// newBench makes the repository of one size, and our side of the comparison.
+func newBench(ctx context.Context, dir, tool string, files, rounds int) (*bench, error) {
+	b := &bench{ctx: ctx, dir: dir, tool: tool, repo: filepath.Join(dir, "repo.git"), state: filepath.Join(dir, "state"), s: newSeries(files)}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -52,18 +67,13 @@ func measure(ctx context.Context, dir, tool string, files, rounds int) (*series,
 	if b.commits, err = generate(ctx, b.repo, files, 2*rounds+2); err != nil {
 		return nil, err
 	}
-	if err := b.open(); err != nil {
-		return nil, err
-	}
-	for round := range rounds {
-		fmt.Fprint(os.Stderr, ".")
-		for _, step := range []func(int) error{b.bases, b.create, b.parallel, b.status, b.collect, b.life} {
-			if err := step(round); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return b.s, nil
+	return b, b.open()
+}
+
+// measure runs all rows of one round in turn.
+func (b *bench) measure(round int) error {
+	b.round = round
+	return all([]func() error{b.bases, b.create, b.parallel, b.status, b.collect, b.life, b.leaked})
 }
 
 func (b *bench) open() error {
@@ -88,11 +98,11 @@ func (b *bench) open() error {
 
 // time measures one row.
 func (b *bench) time(row string, do func() error) error {
-	start := time.Now()
-	if err := do(); err != nil {
+	v, err := take(do)
+	if err != nil {
 		return fmt.Errorf("%s: %w", row, err)
 	}
-	b.s.times[row] = append(b.s.times[row], time.Since(start).Seconds())
+	b.s.add(row, b.round, v)
 	return nil
 }
 
@@ -137,11 +147,11 @@ func (b *bench) dropTree(name string) error {
 }
 
 // bases makes the first checkout of a commit, with no other near, and then that of the next commit.
-func (b *bench) bases(round int) error {
+func (b *bench) bases() error {
 	if err := os.RemoveAll(filepath.Join(b.state, "bases", "bench")); err != nil {
 		return err
 	}
-	first, next := b.commits[2*round], b.commits[2*round+1]
+	first, next := b.commits[2*b.round], b.commits[2*b.round+1]
 	var id, on sandbox.ID
 	steps := []func() error{
 		func() error {
@@ -171,21 +181,27 @@ func all(steps []func() error) error {
 	return nil
 }
 
-// create makes and removes one workspace of a base that is there.
-func (b *bench) create(round int) error {
-	commit := b.commits[2*round]
-	var id sandbox.ID
-	steps := []func() error{
+// create makes and removes workspaces of a base that is there.
+func (b *bench) create() error {
+	commit := b.commits[2*b.round]
+	err := all([]func() error{
 		func() error { return b.time("git: worktree add", func() error { return b.tree("w", commit) }) },
 		func() error { return b.time("git: worktree remove --force", func() error { return b.dropTree("w") }) },
-		func() error {
-			return b.time("create", func() (err error) { id, err = b.newSandbox(commit); return err })
-		},
-		func() error { return b.space(id) },
-		func() error { return b.time("discard", func() error { return b.discard(id) }) },
-		func() error { return b.commandLine(commit) },
+	})
+	for i := 0; i < often && err == nil; i++ {
+		var id sandbox.ID
+		err = all([]func() error{
+			func() error {
+				return b.time("create", func() (err error) { id, err = b.newSandbox(commit); return err })
+			},
+			func() error { return b.space(id) },
+			func() error { return b.time("discard", func() error { return b.discard(id) }) },
+		})
 	}
-	return all(steps)
+	if err == nil {
+		err = b.commandLine(commit)
+	}
+	return err
 }
 
 // space counts what a run takes before anything was changed in it: its directory, its keep ref and its lease.
@@ -205,27 +221,40 @@ func (b *bench) space(id sandbox.ID) error {
 	})
 }
 
-// commandLine makes one by the command line as a whole, on a state directory of its own that has the base already.
+// commandLine makes them by the command line as a whole, on a state directory of its own that has the base already. How much memory
+// the making of the base took at most is what the kernel says of that process and of those that it has waited for.
 func (b *bench) commandLine(commit string) error {
-	sandpiper := func(args ...string) (string, error) {
-		cmd := exec.CommandContext(b.ctx, b.tool, append([]string{"sandbox"}, args...)...)
-		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "SANDPIPER_STATE_DIR=" + filepath.Join(b.dir, "state-cli"), "SANDPIPER_BACKEND=overlay"}
+	state := filepath.Join(b.dir, "state-cli")
+	sandpiper := func() (*exec.Cmd, error) {
+		cmd := exec.CommandContext(b.ctx, b.tool, "sandbox", "create", "--repo", b.repo, "--base", commit)
+		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "SANDPIPER_STATE_DIR=" + state, "SANDPIPER_BACKEND=overlay"}
 		cmd.Stderr = os.Stderr
-		out, err := cmd.Output()
-		return strings.TrimSpace(string(out)), err
+		return cmd, cmd.Run()
 	}
-	if _, err := sandpiper("create", "--repo", b.repo, "--base", commit); err != nil {
+	if _, err := os.Stat(state); err != nil { // the store is filled: that takes other memory
+		if _, err := sandpiper(); err != nil {
+			return fmt.Errorf("command line: %w", err)
+		}
+		if err := os.RemoveAll(filepath.Join(state, "bases")); err != nil {
+			return err
+		}
+	}
+	cmd, err := sandpiper()
+	if err != nil {
 		return fmt.Errorf("command line: %w", err)
 	}
-	return b.time("create by the command line", func() error {
-		_, err := sandpiper("create", "--repo", b.repo, "--base", commit)
-		return err
-	})
+	if used, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok && b.round == 0 {
+		b.s.peak = used.Maxrss << 10
+	}
+	for i := 0; i < often && err == nil; i++ {
+		err = b.time("create by the command line", func() error { _, err := sandpiper(); return err })
+	}
+	return err
 }
 
 // parallel makes eight at once.
-func (b *bench) parallel(round int) error {
-	commit := b.commits[2*round]
+func (b *bench) parallel() error {
+	commit := b.commits[2*b.round]
 	eight := func(do func(i int) error) error {
 		var wg sync.WaitGroup
 		errs := make([]error, 8)
@@ -244,23 +273,31 @@ func (b *bench) parallel(round int) error {
 			return err
 		}
 	}
-	ids := make([]sandbox.ID, 8)
-	err := b.time("eight creates", func() error {
-		return eight(func(i int) (err error) {
-			ids[i], err = b.m.Create(b.ctx, "", sandbox.Source{Key: "bench", Base: commit},
-				sandbox.Options{ID: sandbox.ID(fmt.Sprintf("r-par-%d-%d-%d", b.s.files, round, i))})
-			return err
+	for range often {
+		ids := make([]sandbox.ID, 8)
+		for i := range ids {
+			b.n++
+			ids[i] = sandbox.ID(fmt.Sprintf("r-%d-%d", b.s.files, b.n))
+		}
+		err := b.time("eight creates", func() error {
+			return eight(func(i int) error {
+				_, err := b.m.Create(b.ctx, "", sandbox.Source{Key: "bench", Base: commit}, sandbox.Options{ID: ids[i]})
+				return err
+			})
 		})
-	})
-	for _, id := range ids {
-		err = errors.Join(err, b.discard(id))
+		for _, id := range ids {
+			err = errors.Join(err, b.discard(id))
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return err
+	return nil
 }
 
 // status is what git inside costs, beside a plain checkout with a warm index. The time inside is git's own.
-func (b *bench) status(round int) error {
-	commit := b.commits[2*round]
+func (b *bench) status() error {
+	commit := b.commits[2*b.round]
 	if err := b.tree("w", commit); err != nil {
 		return err
 	}
@@ -291,88 +328,12 @@ func (b *bench) statusInside(commit string) error {
 		return fmt.Errorf("git status inside: %q", out)
 	}
 	b.s.scans = words[1]
-	for i, row := range []string{"status inside, first", "", "status inside, later"} {
-		if row == "" {
-			continue
-		}
-		var ns float64
-		if _, err := fmt.Sscan(words[i], &ns); err != nil {
-			return err
-		}
-		b.s.times[row] = append(b.s.times[row], ns/1e9)
-	}
-	return b.discard(id)
-}
-
-// changes are ten files edited, three added, two deleted and one renamed: seventeen paths.
-func (b *bench) changes() string {
-	var script strings.Builder
-	for i := range 10 {
-		fmt.Fprintf(&script, "echo more >>%s\n", fileName(i*b.s.files/10+1))
-	}
-	fmt.Fprintf(&script, "mkdir newdir; echo new >newdir/a; echo new >newdir/b; echo new >top\nrm %s %s\nmv %s %s.moved\n",
-		fileName(3), fileName(4), fileName(5), fileName(5))
-	return script.String()
-}
-
-// collect is the list of changes, and the commit with them.
-func (b *bench) collect(round int) error {
-	commit := b.commits[2*round]
-	if err := b.tree("w", commit); err != nil {
-		return err
-	}
-	id, err := b.newSandbox(commit)
-	if err != nil {
-		return err
-	}
-	plain := exec.CommandContext(b.ctx, "sh", "-euc", b.changes())
-	plain.Dir = b.worktree("w")
-	if err := plain.Run(); err != nil {
-		return err
-	}
-	if _, err := b.run(id, b.changes()); err != nil {
-		return err
-	}
-	steps := []func() error{
-		func() error {
-			return b.time("git: add -A, commit", func() error {
-				return errors.Join(git(b.ctx, b.worktree("w"), "add", "-A"), git(b.ctx, b.worktree("w"), "commit", "-qm", "x"))
-			})
-		},
-		func() error {
-			return b.time("result commit", func() error { _, err := b.m.CollectDiff(b.ctx, id); return err })
-		},
-		func() error {
-			return b.time("list of changes", func() error {
-				changes, err := b.m.ListChanges(b.ctx, id)
-				if len(changes) != 16 { // a rename is one
-					err = errors.Join(err, fmt.Errorf("%d changes", len(changes)))
-				}
-				return err
-			})
-		},
-		func() error { return b.time("discard after changes", func() error { return b.discard(id) }) },
-		func() error { return b.dropTree("w") },
-	}
-	return all(steps)
-}
-
-// life is all of it.
-func (b *bench) life(round int) error {
-	return b.time("whole life", func() error {
-		id, err := b.newSandbox(b.commits[2*round])
+	for row, word := range map[string]string{"status inside, first": words[0], "status inside, later": words[2]} {
+		ns, err := strconv.ParseFloat(word, 64)
 		if err != nil {
 			return err
 		}
-		steps := []func() error{
-			func() error {
-				return b.time("life: run true", func() error { _, err := b.run(id, "true"); return err })
-			},
-			func() error {
-				return b.time("life: list of changes", func() error { _, err := b.m.ListChanges(b.ctx, id); return err })
-			},
-			func() error { return b.time("life: discard", func() error { return b.discard(id) }) },
-		}
-		return all(steps)
-	})
+		b.s.add(row, b.round, sample{wall: ns / 1e9})
+	}
+	return b.discard(id)
 }

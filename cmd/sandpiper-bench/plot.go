@@ -42,7 +42,7 @@ func plot(all []*series) string {
 	for i, line := range lines {
 		var points []string
 		for _, s := range all {
-			if t := median(s.times[line.row]); t > 0 {
+			if t := s.median(line.row); t > 0 {
 				points = append(points, fmt.Sprintf("%.1f,%.1f", x(s.files), y(t)))
 			}
 		}
