@@ -80,6 +80,9 @@ func end(outcome Outcome, cause error, format string, args ...any) error {
 // mostTries is how often a step that fails for a passing reason is tried: with the waits below, for about ten minutes.
 const mostTries = 9
 
+// keyTries is the same for a key that GitHub does not accept, with the waits about an hour: somebody is rotating it, or sets the clock.
+const keyTries = 20
+
 // wait is how long to wait before try n+1: 1 s, 2 s, 4 s … at most 5 minutes.
 func wait(failures int) time.Duration {
 	return min(time.Second<<min(failures, 9), 5*time.Minute)
@@ -98,7 +101,10 @@ func judge(err error, failures int) (retry time.Duration, final *ended) {
 		return 0, final
 	}
 	tries := mostTries
-	if !passing(err) {
+	switch {
+	case errors.Is(err, installation.ErrUnauthorized):
+		tries = keyTries
+	case !passing(err):
 		tries = 3 // not known to pass: a defect of ours more likely than weather
 	}
 	if failures+1 >= tries {
@@ -112,7 +118,6 @@ func finalClass(err error) *ended {
 	if limited := (*installation.ErrLimited)(nil); errors.As(err, &limited) {
 		return nil // it holds a 403, which without the limit would be for good
 	}
-	var permission *installation.ErrPermission
 	var refused *promote.ErrRefused
 	var profile *agent.ErrNeedsModel
 	var unavailable *sandbox.ErrUnavailable
@@ -123,9 +128,8 @@ func finalClass(err error) *ended {
 	}{
 		{errors.Is(err, installation.ErrSuspended), BlockedByHost, "the installation of this App is suspended; an owner can lift that in the App's settings"},
 		{errors.Is(err, installation.ErrWithdrawn), BlockedByHost, "this repository is no longer among those that the App may reach"},
-		{errors.As(err, &permission), BlockedByHost, "the App lacks a permission here; an owner has to accept it in the installation's settings"},
+		{permissionLacking(err) != "", BlockedByHost, permissionLacking(err)},
 		{errors.Is(err, installation.ErrUnsupported), BlockedByHost, "this GitHub does not answer a call that the bot needs"},
-		{errors.Is(err, installation.ErrUnauthorized), Infrastructure, "GitHub does not accept the App's key; whoever runs the bot sees why with `sandpiper doctor`"},
 		{errors.Is(err, installation.ErrArchived), BlockedByRule, "the repository is archived, so nothing can be written to it"},
 		{errors.Is(err, promote.ErrNothing) || errors.Is(err, sandbox.ErrNothing), NoChange, "nothing differs from the base"},
 		{errors.As(err, &refused), BlockedByRule, ""},
@@ -148,6 +152,19 @@ func finalClass(err error) *ended {
 		return &ended{c.outcome, c.message, err}
 	}
 	return goneClass(err)
+}
+
+// permissionLacking says which permission is not granted, if that is the reason.
+func permissionLacking(err error) string {
+	var permission *installation.ErrPermission
+	if !errors.As(err, &permission) {
+		return ""
+	}
+	which := "a permission"
+	if permission.Missing != "" {
+		which = "the permission " + permission.Missing
+	}
+	return "the App lacks " + which + " here; an owner has to accept it in the installation's settings"
 }
 
 // goneClass reads GitHub's own words for things that are no more.
@@ -180,6 +197,9 @@ func passing(err error) bool {
 
 // plainCause is the innermost sentence of an error that a person can use: GitHub's words, a reason, or its last part.
 func plainCause(err error) string {
+	if errors.Is(err, installation.ErrUnauthorized) {
+		return "GitHub does not accept the App's key; whoever runs the bot sees why with `sandpiper doctor`"
+	}
 	var response *github.ErrorResponse
 	if errors.As(err, &response) {
 		return "GitHub said " + response.Message

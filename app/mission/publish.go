@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/google/go-github/v60/github"
 
@@ -23,6 +24,9 @@ import (
 func (e *Engine) promote(ctx context.Context, m *store.Mission) (next, error) {
 	run, err := e.Store.Run(ctx, m.Run)
 	if err != nil {
+		return next{}, err
+	}
+	if err := e.stillWanted(ctx, m); err != nil {
 		return next{}, err
 	}
 	gh, err := e.GitHub.Client(ctx, repoOf(m), installation.Promote)
@@ -61,6 +65,31 @@ func (e *Engine) promote(ctx context.Context, m *store.Mission) (next, error) {
 		return next{}, err
 	}
 	return next{step: stepReport, found: fmt.Sprintf("pull request #%d, %s, head %.7s, manifest %.19s…", m.Pull, m.Branch, m.Head, digest)}, nil
+}
+
+// readAgain is the age after which what was read of an issue may no longer be so. A short mission does not pay a call for it.
+const readAgain = 10 * time.Second
+
+// stillWanted looks whether the issue is there and open, once more before something is made of it: the delivery that tells of its
+// end may be lost. Once there is a pull request, that decides.
+func (e *Engine) stillWanted(ctx context.Context, m *store.Mission) error {
+	if m.Pull > 0 || e.Now().Sub(m.CreatedAt) < readAgain {
+		return nil
+	}
+	gh, err := e.GitHub.Client(ctx, repoOf(m), installation.Issues)
+	if err != nil {
+		return err
+	}
+	issue, _, err := gh.Issues.Get(ctx, m.Owner, m.Name, m.Number)
+	switch {
+	case err != nil:
+		return fmt.Errorf("issue %d: %w", m.Number, err)
+	case issue.GetNumber() != m.Number: // GitHub has led on to where it is now
+		return end(BlockedByHost, nil, "the issue has been transferred; put the label on where it is now")
+	case issue.GetState() == "closed":
+		return end(Cancelled, nil, "the issue has been closed")
+	}
+	return nil
 }
 
 // bot is the account that commits are by. Its id is part of the address by which GitHub shows its face beside them.
