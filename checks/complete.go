@@ -40,13 +40,18 @@ type Final struct {
 }
 
 // CompleteAll is Complete for several checks of one commit. What is there is listed once for all of them, and what is not is
-// created as it ended, so that N checks that nobody showed before cost N+1 calls. It goes on after an error and returns all.
+// created as it ended, so that N checks that nobody showed before cost N+1 calls, or N on a fresh commit. It goes on after an
+// error and returns all.
 func (r *Reporter) CompleteAll(ctx context.Context, gh *github.Client, t Target, all []Final) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.o.Deadline)
 	defer cancel()
-	listed, err := r.list(ctx, gh, t, "")
-	if err != nil {
-		return err
+	var listed []*github.CheckRun
+	if !t.Fresh {
+		all, err := r.list(ctx, gh, t, "")
+		if err != nil {
+			return err
+		}
+		listed = all
 	}
 	var errs []error
 	for _, f := range all {

@@ -24,6 +24,7 @@ type Target struct {
 	Owner, Repo string
 	HeadSHA     string
 	DetailsURL  string // of the mission, for people; optional
+	Fresh       bool   // nothing of ours was ever shown on the commit: CompleteAll and Gate do not look for it
 }
 
 // ReporterOptions are all optional but for AppID, without which runs of other Apps with our ids would be taken for ours.

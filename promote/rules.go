@@ -28,22 +28,21 @@ type Rule struct {
 // Rules are the rules for the base branch and for a branch of the bot's own.
 type Rules struct{ Base, Own []Rule }
 
-// ReadRules reads the rules in force, those that the App may pass left out. They are rulesets; the classic protection of
-// branches is shown to administrators only, so that of it just the signatures of the base branch are asked for, and not
-// being told is no error. Whatever else it forbids is found in the push.
+// ReadRules reads the rules in force, those that the App may pass left out. They are rulesets: the classic protection of
+// branches is shown to administrators only (https://docs.github.com/rest/branches/branch-protection), which the App is not,
+// so that what it forbids is found in the push.
 func ReadRules(ctx context.Context, gh *github.Client, r Request) (Rules, error) {
-	var rules Rules
-	var err error
-	if rules.Base, err = branchRules(ctx, gh, r, r.Base); err != nil {
-		return rules, err
+	base, err := ReadBaseRules(ctx, gh, r)
+	if err != nil {
+		return Rules{}, err
 	}
-	if rules.Own, err = branchRules(ctx, gh, r, BranchName(r.Issue, r.Title, 1)); err != nil {
-		return rules, err
-	}
-	if s, _, err := gh.Repositories.GetSignaturesProtectedBranch(ctx, r.Owner, r.Repo, r.Base); err == nil && s.GetEnabled() {
-		rules.Base = append(rules.Base, Rule{Type: "required_signatures"})
-	}
-	return rules, nil
+	own, err := branchRules(ctx, gh, r, BranchName(r.Issue, r.Title, 1))
+	return Rules{Base: base, Own: own}, err
+}
+
+// ReadBaseRules is ReadRules for the base branch alone.
+func ReadBaseRules(ctx context.Context, gh *github.Client, r Request) ([]Rule, error) {
+	return branchRules(ctx, gh, r, r.Base)
 }
 
 // branchRules by hand, since go-github v60 does not take a branch with a slash and drops rules that it does not know.

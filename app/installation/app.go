@@ -151,11 +151,7 @@ func (a *App) prove(ctx context.Context, repo Repo, purpose Purpose) (*token, er
 	if _, _, err := client.Repositories.Get(ctx, repo.Owner, repo.Name); err != nil {
 		return nil, fmt.Errorf("try the token for %s: %w", purpose, err)
 	}
-	token, err := a.tokens.get(ctx, repo, purpose)
-	if err == nil {
-		a.tokens.proved(token)
-	}
-	return token, err
+	return a.tokens.get(ctx, repo, purpose) // which the call has proved
 }
 
 // Hold says that somebody is at work in a repository, so that Release waits for them. The function that it returns ends

@@ -76,6 +76,9 @@ func (l *live) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp, err := l.next.RoundTrip(withToken(req, token.value))
 	if err != nil || resp.StatusCode != http.StatusUnauthorized {
+		if err == nil && resp.StatusCode < http.StatusBadRequest {
+			l.tokens.proved(token)
+		}
 		return resp, err
 	}
 	// The token died before its time: revoked, or the server is stricter than its own expiry. Nothing was done with it,

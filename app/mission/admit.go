@@ -1,11 +1,9 @@
 package mission
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/sandpiper-bot/sandpiper/app/installation"
@@ -20,39 +18,42 @@ type Places struct {
 	Installation int // of one installation, on all machines
 }
 
-// admitEvery is how often a waiting mission asks again.
-const admitEvery = time.Second
+// A look at who may begin is taken when something has changed, and otherwise every scheduleEvery: another bot's places are
+// free without a word. A mission that waits longer than impatient says so on its issue.
+const (
+	scheduleEvery = time.Second
+	impatient     = 3 * time.Second
+)
 
-// admit waits for a place. The order is fair: whoever has the fewest sandboxes is next, then who has waited longest, so that
-// a noisy installation or repository does not starve the others.
+// admit waits for a place. It costs nothing while it waits: schedule wakes it, when it may begin or has something to say.
 func (e *Engine) admit(ctx context.Context, m *store.Mission) (next, error) {
 	if m.ReadyAt.IsZero() {
 		m.ReadyAt = e.Now()
 		return next{step: stepQueue}, nil
 	}
-	var ahead int
-	admitted, err := e.Store.Admit(ctx, m.ID, e.Host, func(all []store.Place) (yes bool) {
-		yes, ahead = e.mayBegin(m.ID, all)
-		return yes
-	})
-	if err != nil {
-		return next{}, err
+	if m.Host == "" {
+		begun, err := e.schedule(ctx, m.ID)
+		if err != nil {
+			return next{}, err
+		}
+		if slices.Contains(begun, m.ID) {
+			m.Host = e.Host
+		}
 	}
-	if admitted {
-		m.Host, m.Message = e.Host, ""
+	if m.Host != "" {
+		m.Message = ""
 		return next{step: stepCreate, found: "waited " + e.Now().Sub(m.ReadyAt).Round(time.Millisecond).String()}, nil
 	}
-	// Each new position would be an edit of the comment: the near ones are told, of the far ones every tenth.
-	if text := position(ahead); text != m.Message && (m.Message == "" || ahead < 3 || ahead%10 == 0) {
-		m.Message = text
+	if m.Position > 0 {
+		m.Message = before(m.Position - 1)
 		if err := e.tell(ctx, m); err != nil {
 			e.Log.Warn("status comment", "mission", m.ID, "error", err)
 		}
 	}
-	return next{step: stepQueue, after: admitEvery}, nil
+	return next{step: stepQueue, idle: true}, nil
 }
 
-func position(ahead int) string {
+func before(ahead int) string {
 	switch ahead {
 	case 0:
 		return "next in the queue"
@@ -62,44 +63,63 @@ func position(ahead int) string {
 	return fmt.Sprintf("%d missions are before it in the queue", ahead)
 }
 
-// mayBegin says whether a waiting mission is among those that there is a place for now, and how many wait before it.
-func (e *Engine) mayBegin(id string, all []store.Place) (yes bool, ahead int) {
-	here := 0
-	repositories, installations := map[int64]int{}, map[int64]int{}
-	var waiting []store.Place
+// reschedule has scheduleAll look at once.
+func (e *Engine) reschedule() {
+	select {
+	case e.changed <- struct{}{}:
+	default: // it has been told already
+	}
+}
+
+// scheduleAll gives places away until ctx ends.
+func (e *Engine) scheduleAll(ctx context.Context) {
+	ticker := time.NewTicker(scheduleEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		case <-e.changed:
+		}
+		if _, err := e.schedule(ctx, ""); err != nil && ctx.Err() == nil {
+			e.Log.Error("schedule", "error", err)
+		}
+	}
+}
+
+// schedule begins those for whom there is a place on this machine. self is the mission whose step asks, if one does; it does not
+// look through the others when the machine is full, since nothing follows from it then.
+func (e *Engine) schedule(ctx context.Context, self string) (begun []string, err error) {
+	waiting, here, err := e.Store.Waiting(ctx, e.Host)
+	if err != nil || waiting == 0 || self != "" && here >= e.Places.Host {
+		return nil, err
+	}
+	now := e.Now()
+	return e.Store.Schedule(ctx, e.Host, self, now, func(all []store.Place) store.Plan { return e.plan(all, self, now) })
+}
+
+// plan takes those from the front of the line for whom there is a place, and has those speak whose position is news to a
+// person: when it has waited for a while, and again when it is a tenth of what it was. Each edit is a call.
+func (e *Engine) plan(all []store.Place, self string, now time.Time) store.Plan {
+	free := e.Places.Host
 	for _, p := range all {
+		if p.Host == e.Host {
+			free--
+		}
+	}
+	plan := store.Plan{Tell: map[string]int{}}
+	for i, p := range line(all, e.Places) {
 		switch {
-		case p.Step == stepQueue && !p.ReadyAt.IsZero():
-			waiting = append(waiting, p)
-		case p.Host != "" && p.Step != stepWaiting:
-			repositories[p.RepositoryID]++
-			installations[p.InstallationID]++
-			if p.Host == e.Host {
-				here++
-			}
+		case p.fits && free > 0 && (!p.Busy || p.ID == self):
+			free--
+			plan.Begin = append(plan.Begin, p.ID)
+		case p.Busy || now.Sub(p.ReadyAt) < impatient:
+		case p.Position == 0, i+1 <= p.Position/10:
+			plan.Tell[p.ID] = i + 1
 		}
 	}
-	for len(waiting) > 0 {
-		slices.SortFunc(waiting, func(a, b store.Place) int {
-			return cmp.Or(
-				cmp.Compare(installations[a.InstallationID], installations[b.InstallationID]),
-				cmp.Compare(repositories[a.RepositoryID], repositories[b.RepositoryID]),
-				a.ReadyAt.Compare(b.ReadyAt), strings.Compare(a.ID, b.ID))
-		})
-		p := waiting[0]
-		waiting = waiting[1:]
-		fits := here < e.Places.Host && repositories[p.RepositoryID] < e.Places.Repository && installations[p.InstallationID] < e.Places.Installation
-		if p.ID == id {
-			return fits, ahead
-		}
-		ahead++
-		if fits {
-			here++
-			repositories[p.RepositoryID]++
-			installations[p.InstallationID]++
-		}
-	}
-	return false, ahead
+	return plan
 }
 
 // mostHosts is how many machines a mission may lose before it ends.

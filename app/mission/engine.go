@@ -74,11 +74,12 @@ type Config struct {
 // Engine moves missions on.
 type Engine struct {
 	Config
-	Queue Queue           // set before Run
-	life  context.Context // of Run
-	ticks atomic.Int64
-	wake  chan struct{}
-	botID atomic.Int64 // of our account; 0: not asked yet
+	Queue   Queue           // set before Run
+	life    context.Context // of Run
+	ticks   atomic.Int64
+	wake    chan struct{} // a delivery may be due
+	changed chan struct{} // somebody waits for a place, or has left one
+	botID   atomic.Int64  // of our account; 0: not asked yet
 
 	mu      sync.Mutex
 	ticking map[string]context.CancelCauseFunc // by mission
@@ -93,7 +94,7 @@ func New(c Config) *Engine {
 	if c.Watch == nil {
 		c.Watch = unwatched{}
 	}
-	return &Engine{Config: c, wake: make(chan struct{}, 1), ticking: map[string]context.CancelCauseFunc{}, lanes: map[string]*lane{}}
+	return &Engine{Config: c, wake: make(chan struct{}, 1), changed: make(chan struct{}, 1), ticking: map[string]context.CancelCauseFunc{}, lanes: map[string]*lane{}}
 }
 
 // step is one piece of a mission's work. It returns what comes next; an error is judged by its class.

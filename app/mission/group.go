@@ -72,7 +72,7 @@ func (e *Engine) takeGroup(ctx context.Context, m *store.Mission) (next, error) 
 }
 
 func (e *Engine) createForGroup(ctx context.Context, m *store.Mission) (next, error) {
-	if held, err := e.trusted(ctx, m); held != nil || err != nil {
+	if held, err := e.trusted(ctx, m, nil); held != nil || err != nil {
 		return orNext(held), err
 	}
 	if err := e.ensureCommit(ctx, m, m.Head, "+"+m.Head+":refs/sandpiper/fetch/commits/"+m.Head); err != nil {

@@ -19,12 +19,12 @@ import (
 func (e *Engine) taskDir(run string) string { return filepath.Join(e.runDir(run), "task") }
 
 // hydrate lays what the agent is given beside the workspace and returns the receipt as JSON.
-func (e *Engine) hydrate(ctx context.Context, m *store.Mission) (string, error) {
+func (e *Engine) hydrate(ctx context.Context, m *store.Mission, talk *conversation) (string, error) {
 	p, err := policyOf(m)
 	if err != nil {
 		return "", err
 	}
-	t, err := e.readTask(ctx, m)
+	t, err := e.readTask(ctx, m, talk)
 	if err != nil {
 		return "", err
 	}
@@ -43,7 +43,7 @@ func (e *Engine) hydrate(ctx context.Context, m *store.Mission) (string, error) 
 }
 
 // readTask gathers the issue's text as of the trigger, and its comments with their authors' standing.
-func (e *Engine) readTask(ctx context.Context, m *store.Mission) (agent.Task, error) {
+func (e *Engine) readTask(ctx context.Context, m *store.Mission, talk *conversation) (agent.Task, error) {
 	var text task
 	if err := json.Unmarshal([]byte(m.Task), &text); err != nil {
 		return agent.Task{}, fmt.Errorf("task of mission %s: %w", m.ID, err)
@@ -71,7 +71,7 @@ func (e *Engine) readTask(ctx context.Context, m *store.Mission) (agent.Task, er
 			return t, err
 		}
 	}
-	comments, err := listComments(ctx, gh, m)
+	comments, err := talk.comments(ctx)
 	if err != nil {
 		return t, err
 	}
@@ -93,7 +93,28 @@ func (e *Engine) readTask(ctx context.Context, m *store.Mission) (agent.Task, er
 // mostComments is how many comments are read; more than an agent is given.
 const mostComments = 500
 
-func listComments(ctx context.Context, gh *github.Client, m *store.Mission) (all []*github.IssueComment, err error) {
+// conversation is the comments of a mission's issue. They are read once for a step, so that an agent is given exactly those
+// whose authors the boundary was chosen for.
+type conversation struct {
+	engine  *Engine
+	mission *store.Mission
+	all     []*github.IssueComment // nil: not read yet
+}
+
+func (c *conversation) comments(ctx context.Context) ([]*github.IssueComment, error) {
+	if c.all != nil {
+		return c.all, nil
+	}
+	gh, err := c.engine.GitHub.Client(ctx, repoOf(c.mission), installation.Issues)
+	if err != nil {
+		return nil, err
+	}
+	c.all, err = listComments(ctx, gh, c.mission)
+	return c.all, err
+}
+
+func listComments(ctx context.Context, gh *github.Client, m *store.Mission) ([]*github.IssueComment, error) {
+	all := []*github.IssueComment{}
 	options := &github.IssueListCommentsOptions{ListOptions: github.ListOptions{PerPage: 100}}
 	for len(all) < mostComments {
 		page, response, err := gh.Issues.ListComments(ctx, m.Owner, m.Name, m.Number, options)

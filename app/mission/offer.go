@@ -63,7 +63,7 @@ func (e *Engine) stage(ctx context.Context, m *store.Mission, run *store.Run) (o
 	if r.Selection = o.Selection; o.By == "" {
 		r.Selection.Drop = p.Promote.Drop
 	}
-	if o.API, err = e.transport(ctx, gh, p, r); err != nil {
+	if o.API, err = e.transport(ctx, gh, m, p, r); err != nil {
 		return o, err
 	}
 	stored := promote.Stored{Stores: e.Git, Remote: e.remote(m, installation.Read)}

@@ -2,6 +2,7 @@ package mission
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"github.com/google/go-github/v60/github"
@@ -22,6 +23,7 @@ func (e *Engine) preflight(ctx context.Context, gh *github.Client, m *store.Miss
 	if err != nil {
 		return err
 	}
+	m.OwnRules = marshal(rules.Own)
 	r.API = byAPI(p, rules)
 	if err := promote.Refusal(rules.Unmet(r)); err != nil {
 		return end(BlockedByRule, err, "the rules of this repository would not take a pull request of the bot: %s", plainCause(err))
@@ -37,11 +39,20 @@ func byAPI(p *policy.Policy, rules promote.Rules) bool {
 	return rules.Signatures()
 }
 
-// transport reads the rules once more when the result is there, since they may have changed meanwhile.
-func (e *Engine) transport(ctx context.Context, gh *github.Client, p *policy.Policy, r promote.Request) (api bool, err error) {
-	rules, err := promote.ReadRules(ctx, gh, r)
-	if err != nil {
+// transport reads the rules of the base once more when the result is there, since they may have changed meanwhile and would
+// keep the pull request from being merged. Those of the bot's own branch are as they were: GitHub holds the push to them.
+func (e *Engine) transport(ctx context.Context, gh *github.Client, m *store.Mission, p *policy.Policy, r promote.Request) (api bool, err error) {
+	var rules promote.Rules
+	if p.Promote.Transport != "" {
+		return byAPI(p, rules), nil
+	}
+	if rules.Base, err = promote.ReadBaseRules(ctx, gh, r); err != nil {
 		return false, fmt.Errorf("transport: %w", err)
+	}
+	if m.OwnRules != "" {
+		if err := json.Unmarshal([]byte(m.OwnRules), &rules.Own); err != nil {
+			return false, fmt.Errorf("rules of mission %s: %w", m.ID, err)
+		}
 	}
 	return byAPI(p, rules), nil
 }

@@ -116,7 +116,7 @@ func (e *Engine) takePull(ctx context.Context, m *store.Mission) (next, error) {
 // createForPull makes a sandbox of the head. It is fetched from refs/pull/N/head of the base repository, which GitHub keeps
 // for forks too, also when the fork is gone.
 func (e *Engine) createForPull(ctx context.Context, m *store.Mission) (next, error) {
-	if held, err := e.trusted(ctx, m); held != nil || err != nil {
+	if held, err := e.trusted(ctx, m, nil); held != nil || err != nil {
 		return orNext(held), err
 	}
 	into := fmt.Sprintf("refs/sandpiper/fetch/pull/%d", m.Number)

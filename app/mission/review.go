@@ -41,7 +41,10 @@ func (e *Engine) missionOfPull(ctx context.Context, repository int64, pull int) 
 
 // gate sets the Check Run `sandpiper / review` on the live head of a mission's pull request. It is green when enough people
 // have approved exactly that commit; a push makes it wait again, because the new head has no approvals.
-func (e *Engine) gate(ctx context.Context, m *store.Mission) error {
+func (e *Engine) gate(ctx context.Context, m *store.Mission) error { return e.setGate(ctx, m, false) }
+
+// setGate is gate for a pull request that may be fresh: nothing of ours was ever shown on it.
+func (e *Engine) setGate(ctx context.Context, m *store.Mission, fresh bool) error {
 	read, err := e.GitHub.Client(ctx, repoOf(m), installation.Issues)
 	if err != nil {
 		return err
@@ -70,6 +73,7 @@ func (e *Engine) gate(ctx context.Context, m *store.Mission) error {
 	}
 	target := e.target(m)
 	target.HeadSHA = pr.GetHead().GetSHA()
+	target.Fresh = fresh && target.HeadSHA == m.Head
 	key := checks.ExternalID{Mission: m.ID, Run: m.Run, Check: gateName, Attempt: 1}
 	return e.Reporter.Gate(ctx, report, target, key, standing)
 }

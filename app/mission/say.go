@@ -18,37 +18,38 @@ func marker(key string) string {
 
 // sayOnce comments on an issue unless that was done for the key before.
 func (e *Engine) sayOnce(ctx context.Context, gh *github.Client, repo installation.Repo, number int, key, text string) error {
-	_, err := e.comment(ctx, gh, repo, number, key, text)
+	_, _, err := e.comment(ctx, gh, repo, number, key, text)
 	return err
 }
 
-// comment finds or makes the comment of a key and returns its id. The intent is recorded before the call, so that only a
-// call whose answer was lost costs a look through the comments.
-func (e *Engine) comment(ctx context.Context, gh *github.Client, repo installation.Repo, number int, key, text string) (int64, error) {
+// comment finds or makes the comment of a key and returns its id; one that is found says what it said before. The intent is
+// recorded before the call, so that only a call whose answer was lost costs a look through the comments.
+func (e *Engine) comment(ctx context.Context, gh *github.Client, repo installation.Repo, number int, key, text string) (id int64, found bool, err error) {
 	id, done, err := e.Store.Effect(ctx, key)
 	if done || err != nil {
-		return id, err
+		return id, done, err
 	}
 	_, tried, err := e.Store.Effect(ctx, "intent:"+key)
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	if tried {
 		if id, err = e.findComment(ctx, gh, repo, number, marker(key)); err != nil {
-			return 0, err
+			return 0, false, err
 		}
 	} else if err := e.Store.AddEffect(ctx, "intent:"+key, 0, e.Now()); err != nil {
-		return 0, err
+		return 0, false, err
 	}
-	if id == 0 {
+	found = id != 0
+	if !found {
 		body := e.Redact(text) + "\n\n" + marker(key)
 		made, _, err := gh.Issues.CreateComment(ctx, repo.Owner, repo.Name, number, &github.IssueComment{Body: &body})
 		if err != nil {
-			return 0, fmt.Errorf("comment on %d: %w", number, err)
+			return 0, false, fmt.Errorf("comment on %d: %w", number, err)
 		}
 		id = made.GetID()
 	}
-	return id, e.Store.AddEffect(context.WithoutCancel(ctx), key, id, e.Now())
+	return id, found, e.Store.AddEffect(context.WithoutCancel(ctx), key, id, e.Now())
 }
 
 // findComment looks for a comment of our own with a mark in it; 0 when there is none.

@@ -40,6 +40,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 	var parts sync.WaitGroup
 	parts.Go(func() { e.deliverAll(ctx) })
+	parts.Go(func() { e.scheduleAll(ctx) })
 	parts.Go(func() { e.every(ctx, beatEvery, "heartbeat", e.beat) })
 	parts.Go(func() { e.every(ctx, reconcileEvery, "reconcile", e.reconcile) })
 	err := e.Queue.Run(ctx)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/go-github/v60/github"
+
 	"github.com/sandpiper-bot/sandpiper/app/installation"
 	"github.com/sandpiper-bot/sandpiper/app/store"
 	"github.com/sandpiper-bot/sandpiper/sandbox/quote"
@@ -45,24 +47,59 @@ func (e *Engine) tell(ctx context.Context, m *store.Mission) error {
 	if err != nil {
 		return err
 	}
+	if err := e.show(ctx, gh, m, text); err != nil {
+		return err
+	}
+	m.CommentDigest = digest
+	return e.Store.Told(context.WithoutCancel(ctx), m.ID, m.CommentID, digest)
+}
+
+// show makes the status comment say something.
+func (e *Engine) show(ctx context.Context, gh *github.Client, m *store.Mission, text string) error {
 	key := "status:" + m.ID
 	if m.CommentID == 0 {
-		m.CommentID, err = e.comment(ctx, gh, repoOf(m), m.Number, key, text)
+		id, found, err := e.comment(ctx, gh, repoOf(m), m.Number, key, text)
 		if err != nil {
 			return err
 		}
-		m.CommentDigest = digest
-		return nil
+		if m.CommentID = id; !found {
+			return nil
+		}
 	}
-	err = e.editComment(ctx, gh, repoOf(m), m.CommentID, key, text)
+	err := e.editComment(ctx, gh, repoOf(m), m.CommentID, key, text)
 	if errors.Is(err, errCommentGone) {
 		m.CommentID = -1 // a person does not want to see it
 		return nil
 	}
-	if err == nil {
-		m.CommentDigest = digest
-	}
 	return err
+}
+
+// unseen is how long a step may take before a person is shown that something is going on. One that is done sooner leaves it
+// to the next step to say so: two edits within seconds are one too many.
+const unseen = 3 * time.Second
+
+// tellLater tells of a step that is still at work after a while. The result ends that, and waits for what is being told.
+func (e *Engine) tellLater(ctx context.Context, m *store.Mission) (done func()) {
+	shown := *m // the step goes on changing its own
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		timer := time.NewTimer(unseen)
+		defer timer.Stop()
+		select {
+		case <-stop:
+			return
+		case <-timer.C:
+		}
+		if err := e.tell(ctx, &shown); err != nil && ctx.Err() == nil {
+			e.Log.Warn("status comment", "mission", shown.ID, "error", err)
+		}
+	}()
+	return func() {
+		close(stop)
+		<-stopped
+		m.CommentID, m.CommentDigest = shown.CommentID, shown.CommentDigest
+	}
 }
 
 // statusText is the status comment. It holds nothing that an agent or a stranger wrote but the title, quoted.

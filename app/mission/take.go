@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,7 +17,7 @@ import (
 	"github.com/sandpiper-bot/sandpiper/webhooks"
 )
 
-// takeIssue pins what the mission works on, reads the policy there, says so on the issue, and takes the label off.
+// takeIssue pins what the mission works on, reads the policy there, and takes the label off.
 func (e *Engine) takeIssue(ctx context.Context, m *store.Mission) (next, error) {
 	gh, err := e.GitHub.Client(ctx, repoOf(m), installation.Read)
 	if err != nil {
@@ -38,9 +37,6 @@ func (e *Engine) takeIssue(ctx context.Context, m *store.Mission) (next, error) 
 		return next{}, end(BlockedByPolicy, err, "%v", err)
 	}
 	if err := e.preflight(ctx, gh, m, p); err != nil {
-		return next{}, err
-	}
-	if err := e.tell(ctx, m); err != nil {
 		return next{}, err
 	}
 	if err := e.takeLabel(ctx, m); err != nil {
@@ -67,14 +63,16 @@ func (e *Engine) pinBase(ctx context.Context, gh *github.Client, m *store.Missio
 		return end(BlockedByRule, nil, "the repository is archived, so nothing can be pushed to it")
 	}
 	branch := repo.GetDefaultBranch()
-	ref, response, err := gh.Git.GetRef(ctx, m.Owner, m.Name, "heads/"+branch)
-	if response != nil && (response.StatusCode == http.StatusConflict || response.StatusCode == http.StatusNotFound) {
-		return end(BlockedByRule, err, "the repository has no commit on %s yet; push one first", branch)
-	}
+	// From git itself: that is no call of the API, which may be a second behind.
+	ref := "refs/heads/" + branch
+	refs, err := e.Git.LsRemote(ctx, e.remote(m, installation.Read), ref)
 	if err != nil {
 		return fmt.Errorf("branch %s: %w", branch, err)
 	}
-	m.BaseBranch, m.Base = branch, ref.GetObject().GetSHA()
+	if refs[ref] == "" {
+		return end(BlockedByRule, nil, "the repository has no commit on %s yet; push one first", branch)
+	}
+	m.BaseBranch, m.Base = branch, refs[ref]
 	return nil
 }
 

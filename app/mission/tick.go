@@ -40,7 +40,10 @@ func (e *Engine) Work(ctx context.Context, id string) (again time.Time, err erro
 	case err != nil || m.Ended():
 		return time.Time{}, err
 	}
-	defer func() { err = errors.Join(err, e.Store.Unlease(context.WithoutCancel(ctx), id, worker)) }()
+	defer func() {
+		err = errors.Join(err, e.Store.Unlease(context.WithoutCancel(ctx), id, worker))
+		e.reschedule()
+	}()
 	if m.Host != "" && m.Host != e.Host { // its sandbox is on another host's disk
 		return time.Time{}, e.Queue.AddNow(ctx, m.ID, m.Host)
 	}

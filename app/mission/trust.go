@@ -40,9 +40,9 @@ type voice struct {
 }
 
 // trusted decides on a run, and waits while the backend that it needs is closed. A run that needs a stronger boundary than there is
-// ends here: it never gets a weaker one.
-func (e *Engine) trusted(ctx context.Context, m *store.Mission) (held *next, err error) {
-	t, err := e.trustOf(ctx, m)
+// ends here: it never gets a weaker one. Only an issue has a talk that is heard.
+func (e *Engine) trusted(ctx context.Context, m *store.Mission, talk *conversation) (held *next, err error) {
+	t, err := e.trustOf(ctx, m, talk)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (e *Engine) wait(ctx context.Context, m *store.Mission, why string, again t
 }
 
 // trustOf is the decision on the mission's present run.
-func (e *Engine) trustOf(ctx context.Context, m *store.Mission) (t trust, err error) {
+func (e *Engine) trustOf(ctx context.Context, m *store.Mission, talk *conversation) (t trust, err error) {
 	if t, err = e.savedTrust(ctx, m.Run); err == nil || !errors.Is(err, store.ErrNone) {
 		return t, err
 	}
@@ -95,7 +95,7 @@ func (e *Engine) trustOf(ctx context.Context, m *store.Mission) (t trust, err er
 	if m.Kind != store.KindIssue {
 		err = d.pull(ctx)
 	} else {
-		err = d.issue(ctx)
+		err = d.issue(ctx, talk)
 	}
 	if err != nil {
 		return t, err
@@ -175,7 +175,7 @@ func allows(need, have string) bool { return policy.Triggers{Who: need}.Allows(h
 func (d *decision) outside(why string) { d.because = append(d.because, why) }
 
 // issue hears the request, the issue's text, and the comments that the agent may be given: those up to the trigger.
-func (d *decision) issue(ctx context.Context) error {
+func (d *decision) issue(ctx context.Context, talk *conversation) error {
 	m := d.mission
 	if err := d.hear(ctx, "the request", m.Requester); err != nil {
 		return err
@@ -187,7 +187,7 @@ func (d *decision) issue(ctx context.Context) error {
 	if err := d.hear(ctx, fmt.Sprintf("the text of #%d", m.Number), text.Author); err != nil {
 		return err
 	}
-	comments, err := listComments(ctx, d.gh, m)
+	comments, err := talk.comments(ctx)
 	if err != nil {
 		return err
 	}

@@ -69,9 +69,11 @@ func (e *Engine) describeSandbox(m *store.Mission, id sandbox.ID) string {
 
 // createForIssue makes the sandbox at the pinned base and lays what the agent is given beside it.
 func (e *Engine) createForIssue(ctx context.Context, m *store.Mission) (next, error) {
-	if held, err := e.trusted(ctx, m); held != nil || err != nil {
+	talk := &conversation{engine: e, mission: m}
+	if held, err := e.trusted(ctx, m, talk); held != nil || err != nil {
 		return orNext(held), err
 	}
+	defer e.tellLater(ctx, m)()
 	base, refspec, from := baseOf(m)
 	if err := e.ensureCommit(ctx, m, base, refspec); err != nil {
 		return next{}, err
@@ -84,7 +86,7 @@ func (e *Engine) createForIssue(ctx context.Context, m *store.Mission) (next, er
 		return next{}, err
 	}
 	run := &store.Run{ID: m.Run, Mission: m.ID, Attempt: m.Attempt, Base: base, CreatedAt: e.Now()}
-	if run.Receipt, err = e.hydrate(ctx, m); err != nil {
+	if run.Receipt, err = e.hydrate(ctx, m, talk); err != nil {
 		return next{}, err
 	}
 	if err := e.Store.SaveRun(ctx, run); err != nil {

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -63,55 +62,4 @@ func (s *Store) Beat(ctx context.Context, host, name string, now time.Time) erro
 // Stranded gives the open missions with a sandbox on a host that has not been seen since a time.
 func (s *Store) Stranded(ctx context.Context, since time.Time) ([]*Mission, error) {
 	return s.missions(ctx, `where ended_at = 0 and host in (select id from hosts where seen_at < ?) order by id`, millis(since))
-}
-
-// Place is where an open mission stands in the queue for sandboxes, and what it would take up there.
-type Place struct {
-	ID                           string
-	InstallationID, RepositoryID int64
-	Host                         string
-	Step                         string
-	ReadyAt                      time.Time
-}
-
-// Admit lets a function decide on one waiting mission, with all open missions before it, alone in all bots. When it says
-// yes the mission is the host's.
-func (s *Store) Admit(ctx context.Context, id, host string, decide func([]Place) bool) (admitted bool, err error) {
-	err = s.inTx(ctx, func(c conn, _ *sql.Tx) error {
-		if s.Postgres() {
-			if _, err := c.exec(ctx, "select pg_advisory_xact_lock(7306)"); err != nil {
-				return err
-			}
-		}
-		places, err := places(ctx, c)
-		if err != nil {
-			return err
-		}
-		if admitted = decide(places); !admitted {
-			return nil
-		}
-		return one(ctx, c, id, `update missions set host = ? where id = ?`, host, id)
-	})
-	if err != nil {
-		return false, fmt.Errorf("admit mission %s: %w", id, err)
-	}
-	return admitted, nil
-}
-
-func places(ctx context.Context, c conn) (found []Place, err error) {
-	rows, err := c.query(ctx, `select id, installation_id, repository_id, host, step, ready_at from missions where ended_at = 0 order by id`)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var p Place
-		var ready int64
-		if err := rows.Scan(&p.ID, &p.InstallationID, &p.RepositoryID, &p.Host, &p.Step, &ready); err != nil {
-			return nil, err
-		}
-		p.ReadyAt = fromMillis(ready)
-		found = append(found, p)
-	}
-	return found, rows.Err()
 }

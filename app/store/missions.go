@@ -60,6 +60,8 @@ type Mission struct {
 	EndedAt        time.Time
 	Host           string    // whose disk has the run's sandbox; "" before there is one
 	ReadyAt        time.Time // since when it waits for a place
+	Position       int       // in the line for a place, from 1, when that was last worth telling; 0: it was not yet. Set by Schedule
+	OwnRules       string    // JSON: the rules for the bot's branch, when the base was pinned
 }
 
 // Ended says whether the mission is over.
@@ -76,7 +78,7 @@ var ErrOpen = errors.New("there is a mission already")
 
 const missionColumns = `id, kind, installation_id, repository_id, owner, name, number, title, task, trigger_key, requester, requester_id,
 	instruction, triggered_at, base_branch, base, head, only_check, policy, policy_source, step, attempt, run, want, want_by, next_head,
-	outcome, message, pull, pull_url, branch, comment_id, comment_digest, failures, due_at, created_at, updated_at, ended_at, host, ready_at`
+	outcome, message, pull, pull_url, branch, comment_id, comment_digest, failures, due_at, created_at, updated_at, ended_at, host, ready_at, position, own_rules`
 
 // Begin stores a new mission. One of several at the same time wins; the others get ErrOpen.
 func (s *Store) Begin(ctx context.Context, m *Mission) error {
@@ -86,7 +88,7 @@ func (s *Store) Begin(ctx context.Context, m *Mission) error {
 			m.ID, m.Kind, m.InstallationID, m.RepositoryID, m.Owner, m.Name, m.Number, m.Title, m.Task, m.TriggerKey, m.Requester, m.RequesterID,
 			m.Instruction, millis(m.TriggeredAt), m.BaseBranch, m.Base, m.Head, m.OnlyCheck, m.Policy, m.PolicySource, m.Step, m.Attempt, m.Run,
 			m.Want, m.WantBy, m.NextHead, m.Outcome, m.Message, m.Pull, m.PullURL, m.Branch, m.CommentID, m.CommentDigest, m.Failures,
-			millis(m.DueAt), millis(m.CreatedAt), millis(m.UpdatedAt), millis(m.EndedAt), m.Host, millis(m.ReadyAt))
+			millis(m.DueAt), millis(m.CreatedAt), millis(m.UpdatedAt), millis(m.EndedAt), m.Host, millis(m.ReadyAt), m.Position, m.OwnRules)
 		return err
 	})
 	switch taken, id := isTaken(err); {
@@ -107,15 +109,20 @@ func (s *Store) Save(ctx context.Context, m *Mission, now time.Time) error {
 	_, err := s.exec(ctx, `update missions set owner = ?, name = ?, title = ?, base_branch = ?, base = ?, head = ?,
 		policy = ?, policy_source = ?, step = ?, attempt = ?, run = ?, outcome = ?, message = ?, pull = ?, pull_url = ?, branch = ?,
 		comment_id = ?, comment_digest = ?, failures = ?,
-		due_at = case when want <> ? or next_head <> ? then cast(? as bigint) else cast(? as bigint) end, updated_at = ?, ended_at = ?, host = ?, ready_at = ? where id = ?`,
+		due_at = case when want <> ? or next_head <> ? then cast(? as bigint) else cast(? as bigint) end, updated_at = ?, ended_at = ?, host = ?, ready_at = ?, own_rules = ? where id = ?`,
 		m.Owner, m.Name, m.Title, m.BaseBranch, m.Base, m.Head,
 		m.Policy, m.PolicySource, m.Step, m.Attempt, m.Run, m.Outcome, m.Message, m.Pull, m.PullURL, m.Branch,
 		m.CommentID, m.CommentDigest, m.Failures,
-		m.Want, m.NextHead, millis(now), millis(m.DueAt), millis(m.UpdatedAt), millis(m.EndedAt), m.Host, millis(m.ReadyAt), m.ID)
+		m.Want, m.NextHead, millis(now), millis(m.DueAt), millis(m.UpdatedAt), millis(m.EndedAt), m.Host, millis(m.ReadyAt), m.OwnRules, m.ID)
 	if err != nil {
 		return fmt.Errorf("mission %s: %w", m.ID, err)
 	}
 	return nil
+}
+
+// Told records what the status comment says. It does not wait for the end of a step, which may be parked or interrupted after it.
+func (s *Store) Told(ctx context.Context, id string, comment int64, digest string) error {
+	return one(ctx, s.conn, id, `update missions set comment_id = ?, comment_digest = ? where id = ?`, comment, digest, id)
 }
 
 // Want records what a person asks of an open mission and makes it due at once.
@@ -227,7 +234,7 @@ func scanMission(rows *sql.Rows) (*Mission, error) {
 	err := rows.Scan(&m.ID, &m.Kind, &m.InstallationID, &m.RepositoryID, &m.Owner, &m.Name, &m.Number, &m.Title, &m.Task, &m.TriggerKey, &m.Requester, &m.RequesterID,
 		&m.Instruction, &triggered, &m.BaseBranch, &m.Base, &m.Head, &m.OnlyCheck, &m.Policy, &m.PolicySource, &m.Step, &m.Attempt, &m.Run,
 		&m.Want, &m.WantBy, &m.NextHead, &m.Outcome, &m.Message, &m.Pull, &m.PullURL, &m.Branch, &m.CommentID, &m.CommentDigest, &m.Failures,
-		&due, &created, &updated, &ended, &m.Host, &ready)
+		&due, &created, &updated, &ended, &m.Host, &ready, &m.Position, &m.OwnRules)
 	m.TriggeredAt, m.DueAt = fromMillis(triggered), fromMillis(due)
 	m.CreatedAt, m.UpdatedAt, m.EndedAt = fromMillis(created), fromMillis(updated), fromMillis(ended)
 	m.ReadyAt = fromMillis(ready)

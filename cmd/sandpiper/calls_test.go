@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -40,8 +41,10 @@ func TestCallsOfAMission(t *testing.T) {
 	waits(1)
 	n := w.openIssue("The second", "")
 	w.double.ResetCallCounts()
+	before := len(w.bot.text())
 	w.label("octavia", n)
 	waits(2)
+	slow := sawSlow(w.bot.text()[before:])
 	got, total := map[string]int{}, 0
 	for call, times := range w.calls() {
 		switch {
@@ -49,6 +52,10 @@ func TestCallsOfAMission(t *testing.T) {
 			continue
 		case call == "POST /repos/{owner}/{repo}/issues/{issue_number}/labels":
 			times-- // the person's
+		case strings.HasPrefix(call, "PATCH /repos/{owner}/{repo}/issues/comments/"):
+			if slow { // on a machine that is very busy
+				times = min(times, 1)
+			}
 		case call == "GET /repos/{owner}/{repo}":
 			times -= w.calls()["POST /app/installations/{installation_id}/access_tokens"]
 		}
@@ -65,6 +72,20 @@ func TestCallsOfAMission(t *testing.T) {
 	}
 }
 
+// sawSlow says whether making the sandbox took so long that the page allows the status comment an edit more.
+func sawSlow(log string) bool {
+	for line := range strings.Lines(log) {
+		var done struct {
+			Msg, Step string
+			Took      time.Duration
+		}
+		if json.Unmarshal([]byte(line), &done) == nil && done.Msg == "step done" && done.Step == "create" && done.Took >= 3*time.Second {
+			return true
+		}
+	}
+	return false
+}
+
 // documentedCalls reads the table of calls.
 func documentedCalls(t *testing.T) map[string]int {
 	t.Helper()
@@ -74,4 +95,22 @@ func documentedCalls(t *testing.T) map[string]int {
 		calls[line[1]] += must1(strconv.Atoi(line[2]))(t)
 	}
 	return calls
+}
+
+// TestAParkedAgentCostsNoCall has the bot come back to an agent that is still at work: what its comment says is known.
+func TestAParkedAgentCostsNoCall(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, calc("sleep 4\n"+fixes))
+	w.env = []string{"SANDPIPER_SWEEP_EVERY=1h"}
+	w.start()
+	n := w.openIssue("Sum returns 0", "")
+	w.label("octavia", n)
+	w.until("the agent works", func() bool { return w.said(n, "the agent is at work") })
+	w.double.ResetCallCounts()
+	w.bot.kill()
+	w.start()
+	w.ended(n, "changed")
+	if got := w.calls()["PATCH /repos/{owner}/{repo}/issues/comments/{comment_id}"]; got != 1 {
+		t.Errorf("the comment was edited %d times after the restart, want once", got)
+	}
 }
