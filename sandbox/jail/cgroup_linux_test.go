@@ -33,6 +33,18 @@ func TestGroupOfEachVersion(t *testing.T) {
 		t.Run(strings.ReplaceAll(c.name, " ", "_"), func(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "sandpiper-a.1")
+			write := func(name, text string) {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.Mkdir(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			for name := range c.want { // the kernel makes them with the directory
+				write(name, "max")
+			}
+			write("cgroup.procs", "")
 			g := &group{}
 			if !g.try(c.h, dir, limits) {
 				t.Fatal("no group")
@@ -59,9 +71,7 @@ func TestGroupOfEachVersion(t *testing.T) {
 			}
 			memory, pids := g.memory != "", g.pids != ""
 			for name, text := range c.events {
-				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				write(name, text)
 			}
 			if got := g.oomKills(); memory && got != 2 || !memory && got != 0 {
 				t.Errorf("%d processes ended for want of memory", got)

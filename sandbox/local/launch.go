@@ -42,6 +42,10 @@ func Launch(ctx context.Context, w sandbox.Workspace, p Place, c sandbox.Command
 	if err != nil {
 		return sandbox.Exit{}, nil, err
 	}
+	guard, err := layCanary(w.Dir, p.UID)
+	if err != nil {
+		return sandbox.Exit{}, nil, fmt.Errorf("sandbox %s: %w", w.ID, err)
+	}
 	out, err := p.openWay(w, c)
 	if err != nil {
 		return sandbox.Exit{}, nil, fmt.Errorf("network of sandbox %s: %w", w.ID, err)
@@ -77,7 +81,7 @@ func Launch(ctx context.Context, w sandbox.Workspace, p Place, c sandbox.Command
 	}
 	exit := exitOf(res)
 	exit.Blocked, exit.Spent = out.blocked(), spent
-	return exit, slices.Concat(findings(w, p.Now().UTC(), res), out.findings(w.ID, p.Now()), refused), nil
+	return exit, slices.Concat(findings(w, p.Now().UTC(), res), guard.findings(w.ID, p.Now()), out.findings(w.ID, p.Now()), refused), nil
 }
 
 func (p Place) spec(w sandbox.Workspace, c sandbox.Command) (jail.Spec, error) {
