@@ -66,12 +66,17 @@ func (c *collector) build(ctx context.Context) (string, error) {
 		}
 		defer gitRoot.Close()
 	}
-	who := fastimport.Ident{Name: "Sandpiper", Email: "sandpiper@localhost", When: c.Time.UTC()}
+	base, err := c.readBase(ctx)
+	if err != nil {
+		return "", err
+	}
+	// The time is that of the base, so that the same tree gives the same commit.
+	who := fastimport.Ident{Name: "Sandpiper", Email: "sandpiper@localhost", When: base.when.UTC()}
 	what := "result"
 	if c.Everything {
 		what = "everything"
 	}
-	commit, err := fastimport.Run(ctx, c.Store, fastimport.Commit{Parent: c.Base, Author: who, Committer: who,
+	commit, tree, err := fastimport.Build(ctx, c.Store, fastimport.Commit{Parent: c.Base, Author: who, Committer: who,
 		Message: fmt.Sprintf("%s of run %s\n", what, c.Run), Volatile: !c.Everything}, func(s *fastimport.Stream) error {
 		for _, p := range c.deleted {
 			s.Delete(p)
@@ -87,23 +92,22 @@ func (c *collector) build(ctx context.Context) (string, error) {
 		}
 		return nil
 	})
-	if err != nil {
-		return "", err
-	}
-	same, err := c.sameTree(ctx, commit)
-	if same {
+	if err == nil && tree == base.tree {
 		commit = c.Base
 	}
 	return commit, err
 }
 
-func (c *collector) sameTree(ctx context.Context, commit string) (bool, error) {
-	out, err := c.Store(ctx, git.Call{Args: []string{"rev-parse", c.Base + "^{tree}", commit + "^{tree}"}})
-	if err != nil {
-		return false, err
+// readBase reads what is to be known of the base's commit, if the walk has not done so.
+func (c *collector) readBase(ctx context.Context) (baseCommit, error) {
+	if c.base.tree != "" {
+		return c.base, nil
 	}
-	a, b, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
-	return a == b, nil
+	out, err := c.Store(ctx, git.Call{Args: []string{"cat-file", "commit", c.Base}})
+	if err != nil {
+		return baseCommit{}, fmt.Errorf("base: %w", err)
+	}
+	return parseCommit(out)
 }
 
 func (c *collector) emit(s *fastimport.Stream, root int, ch change) error {

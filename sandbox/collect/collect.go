@@ -57,7 +57,6 @@ type Source struct {
 	Baseline *Baseline         // what they were; not with Layer
 	Layer    *Layer            // not nil: Root holds only what was written
 	Base     string            // the commit they were made from
-	Time     time.Time         // of the commit that is built: that of the base, so that the same tree gives the same commit
 	Store    fastimport.Runner // git in the bare store
 	Scratch  string            // an existing directory of ours, outside the workspace, for the mirror
 
@@ -96,6 +95,7 @@ type collector struct {
 	changes []change
 	deleted []string
 	rules   []change // .gitignore and .gitattributes files
+	base    baseCommit
 	shape   hash.Hash
 
 	baseAttributes []string // with Layer: the .gitattributes files of the base that hold for what was written, also deleted ones

@@ -97,7 +97,7 @@ func compare(t *testing.T, r *rand.Rand) {
 	change(t, rand.New(rand.NewPCG(again, 2)), theirs, n, nil)
 	plain(t, theirs, "add", "-A")
 	want := plain(t, theirs, "write-tree")
-	res, err := collect.Collect(t.Context(), collect.Source{Run: "r-1", Root: ours, Baseline: b, Base: base, Time: time.Unix(1, 0), Store: run,
+	res, err := collect.Collect(t.Context(), collect.Source{Run: "r-1", Root: ours, Baseline: b, Base: base, Store: run,
 		Scratch: state, Now: time.Now})
 	if err != nil {
 		t.Fatal(err)

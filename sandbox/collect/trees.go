@@ -11,6 +11,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/sandpiper-bot/sandpiper/sandbox/fastimport"
 	"github.com/sandpiper-bot/sandpiper/sandbox/git"
@@ -27,21 +28,59 @@ type trees struct {
 	ask    *io.PipeWriter
 	answer *bufio.Reader
 	done   chan error
-	root   string // what git takes for the id of the root
+	commit baseCommit
 	known  map[string]map[string]node
 }
 
-func openTrees(ctx context.Context, store fastimport.Runner, commit string) *trees {
+// baseCommit is what is to be known of a commit.
+type baseCommit struct {
+	tree string
+	when time.Time // of the committer
+}
+
+// parseCommit reads a commit object: lines of "name value", then an empty one.
+func parseCommit(data []byte) (c baseCommit, err error) {
+	for line := range strings.Lines(string(data)) {
+		words := strings.Fields(line)
+		if len(words) == 0 {
+			break
+		}
+		switch {
+		case words[0] == "tree" && len(words) == 2:
+			c.tree = words[1]
+		case words[0] == "committer" && len(words) > 2:
+			var seconds int64
+			if seconds, err = strconv.ParseInt(words[len(words)-2], 10, 64); err != nil {
+				return c, fmt.Errorf("time of the base: %w", err)
+			}
+			c.when = time.Unix(seconds, 0)
+		}
+	}
+	if c.tree == "" || c.when.IsZero() {
+		return c, fmt.Errorf("commit of the base: %w", git.ErrCorrupt)
+	}
+	return c, nil
+}
+
+// openTrees starts the process, which close ends, and reads the commit.
+func openTrees(ctx context.Context, store fastimport.Runner, commit string) (*trees, error) {
 	askR, askW := io.Pipe()
 	answerR, answerW := io.Pipe()
-	t := &trees{ask: askW, answer: bufio.NewReader(answerR), done: make(chan error, 1), root: commit + "^{tree}", known: map[string]map[string]node{}}
+	t := &trees{ask: askW, answer: bufio.NewReader(answerR), done: make(chan error, 1), known: map[string]map[string]node{}}
 	go func() {
 		_, err := store(ctx, git.Call{Args: []string{"cat-file", "--batch"}, Stdin: askR, Stdout: answerW})
 		askR.CloseWithError(errors.Join(io.ErrClosedPipe, err))
 		answerW.CloseWithError(errors.Join(io.ErrUnexpectedEOF, err))
 		t.done <- err
 	}()
-	return t
+	data, err := t.object(commit, "commit")
+	if err == nil {
+		t.commit, err = parseCommit(data)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("base: %w", err), t.close())
+	}
+	return t, nil
 }
 
 func (t *trees) close() error {
@@ -52,7 +91,7 @@ func (t *trees) close() error {
 // get gives what the commit has at a path; the zero node when there is nothing.
 func (t *trees) get(p string) (node, error) {
 	if p == "" {
-		return node{modeTree, t.root}, nil
+		return node{modeTree, t.commit.tree}, nil
 	}
 	dir, name := path.Split(p)
 	in, err := t.dir(strings.TrimSuffix(dir, "/"))
@@ -98,8 +137,16 @@ func (t *trees) walk(p string, visit func(path string, n node) error) error {
 	return nil
 }
 
-// read asks for one tree. The answer is "id type size\n", the object, "\n".
 func (t *trees) read(id string) (map[string]node, error) {
+	data, err := t.object(id, "tree")
+	if err != nil {
+		return nil, err
+	}
+	return parseEntries(data, len(id)/2)
+}
+
+// object asks for one object. The answer is "id type size\n", the object, "\n".
+func (t *trees) object(id, kind string) ([]byte, error) {
 	if _, err := io.WriteString(t.ask, id+"\n"); err != nil {
 		return nil, err
 	}
@@ -108,7 +155,7 @@ func (t *trees) read(id string) (map[string]node, error) {
 		return nil, err
 	}
 	words := strings.Fields(line)
-	if len(words) != 3 || words[1] != "tree" {
+	if len(words) != 3 || words[1] != kind {
 		return nil, fmt.Errorf("%s: %w", strings.TrimSpace(line), git.ErrCorrupt)
 	}
 	size, err := strconv.Atoi(words[2])
@@ -119,7 +166,7 @@ func (t *trees) read(id string) (map[string]node, error) {
 	if _, err := io.ReadFull(t.answer, data); err != nil {
 		return nil, err
 	}
-	return parseEntries(data[:size], len(words[0])/2)
+	return data[:size], nil
 }
 
 func parseEntries(data []byte, idSize int) (map[string]node, error) {

@@ -46,7 +46,10 @@ func (c *collector) scanUpper(ctx context.Context) (err error) {
 	if len(u.origin) == 1 && len(u.files) == 0 && len(u.whiteouts) == 0 {
 		return nil
 	}
-	u.trees = openTrees(ctx, c.Store, c.Base)
+	if u.trees, err = openTrees(ctx, c.Store, c.Base); err != nil {
+		return err
+	}
+	c.base = u.trees.commit
 	defer func() { err = errors.Join(err, u.trees.close()) }()
 	for _, step := range []func(*upper) error{c.expect, c.takeMoved, c.takeWhiteouts} {
 		if err := step(u); err != nil {

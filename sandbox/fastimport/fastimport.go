@@ -40,6 +40,12 @@ type Stream struct {
 
 // Run builds the commit and returns its id. No ref points to it yet. The same input gives the same id.
 func Run(ctx context.Context, run Runner, c Commit, fill func(*Stream) error) (string, error) {
+	commit, _, err := Build(ctx, run, c, fill)
+	return commit, err
+}
+
+// Build is Run for who wants the id of the tree too.
+func Build(ctx context.Context, run Runner, c Commit, fill func(*Stream) error) (commit, tree string, err error) {
 	pr, pw := io.Pipe()
 	s := &Stream{w: bufio.NewWriterSize(pw, 64<<10)}
 	written := make(chan error, 1)
@@ -59,9 +65,13 @@ func Run(ctx context.Context, run Runner, c Commit, fill func(*Stream) error) (s
 		err = werr
 	}
 	if err != nil {
-		return "", fmt.Errorf("build commit: %w", err)
+		return "", "", fmt.Errorf("build commit: %w", err)
 	}
-	return strings.TrimSpace(string(out)), nil
+	words := strings.Fields(string(out)) // of the commit, and of the tree as ls writes it
+	if len(words) != 4 {
+		return "", "", fmt.Errorf("build commit: %.200q from git", out)
+	}
+	return words[0], words[3], nil
 }
 
 // scratch is the branch that fast-import wants. It is reset to nothing before the end of the stream and so never exists.
@@ -77,7 +87,7 @@ func (s *Stream) write(c Commit, fill func(*Stream) error) error {
 		err = s.err
 	}
 	if err == nil {
-		s.print("get-mark :1\n")
+		s.print("get-mark :1\nls :1 \"\"\n")
 	}
 	s.print("reset %s\nfrom %s\n\ndone\n", scratch, strings.Repeat("0", len(c.Parent)))
 	if ferr := s.w.Flush(); err == nil {

@@ -62,9 +62,12 @@ func TestRun(t *testing.T) {
 		return errors.Join(s.Blob(name, "100644", 5, strings.NewReader("done\n")), s.Blob("empty", "100644", 0, strings.NewReader("")),
 			s.Blob("link", "120000", 1, strings.NewReader("a")))
 	}
-	first, err := fastimport.Run(t.Context(), run, commit(base), fill)
+	first, tree, err := fastimport.Build(t.Context(), run, commit(base), fill)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if want := read(t, run, "rev-parse", first+"^{tree}"); tree != want {
+		t.Errorf("tree %s, want %s", tree, want)
 	}
 	want := "100644 blob " + id + "\ta\x00100755 blob " + id + "\td\x00100644 blob e69de29bb2d1d6434b8b29ae775ad8c2e48c5391\tempty\x00" +
 		"120000 blob 2e65efe2a145dda7ee51d1741299f848e5bf752e\tlink\x00100644 blob 19f86f493ab110b8dc8279a024880e44203968d8\t" + name + "\x00"

@@ -9,15 +9,12 @@
 package overlay
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -192,7 +189,7 @@ func (b *Backend) Collect(ctx context.Context, w sandbox.Workspace, everything b
 	if b.untouched(w) {
 		return w.Base, nil, nil
 	}
-	s, err := b.source(ctx, w)
+	s, err := b.source(w)
 	if err != nil {
 		return "", nil, err
 	}
@@ -208,31 +205,17 @@ func (b *Backend) Collect(ctx context.Context, w sandbox.Workspace, everything b
 
 // Differs says whether anything may differ from the base.
 func (b *Backend) Differs(ctx context.Context, w sandbox.Workspace) (bool, error) {
-	s, err := b.layers(w)
+	s, err := b.source(w)
 	if err != nil {
 		return true, err
 	}
 	return collect.Differs(ctx, s)
 }
 
-func (b *Backend) layers(w sandbox.Workspace) (collect.Source, error) {
+func (b *Backend) source(w sandbox.Workspace) (collect.Source, error) {
 	base, err := b.bases.Get(key(w), w.Base)
 	return collect.Source{Run: w.ID, Root: b.Delta(w), Base: w.Base, Store: b.git(w), Scratch: filepath.Join(w.Dir, scratch),
 		Layer: &collect.Layer{Lower: base.Trees(), Rules: base.Rules, Root: b.root}, Caps: b.o.Caps, Now: b.o.Now}, err
-}
-
-func (b *Backend) source(ctx context.Context, w sandbox.Workspace) (collect.Source, error) {
-	s, err := b.layers(w)
-	if err != nil {
-		return s, err
-	}
-	out, err := b.o.Stores.Read(ctx, key(w), git.Call{Args: []string{"show", "-s", "--format=%ct", w.Base}})
-	if err != nil {
-		return s, fmt.Errorf("time of the base: %w", err)
-	}
-	seconds, err := strconv.ParseInt(string(bytes.TrimSpace(out)), 10, 64)
-	s.Time = time.Unix(seconds, 0)
-	return s, err
 }
 
 // Remove takes everything away that Make and the commands made.

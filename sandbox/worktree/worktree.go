@@ -9,7 +9,6 @@
 package worktree
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -18,7 +17,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -266,7 +264,7 @@ func (b *Backend) Quiet(ctx context.Context, w sandbox.Workspace) error {
 
 // Collect makes a commit of what differs from the base.
 func (b *Backend) Collect(ctx context.Context, w sandbox.Workspace, everything bool) (string, []sandbox.Finding, error) {
-	s, err := b.source(ctx, w)
+	s, err := b.source(w)
 	if err != nil {
 		return "", nil, err
 	}
@@ -283,26 +281,17 @@ func (b *Backend) Collect(ctx context.Context, w sandbox.Workspace, everything b
 
 // Differs says whether anything may differ from the base.
 func (b *Backend) Differs(ctx context.Context, w sandbox.Workspace) (bool, error) {
-	s, err := b.source(ctx, w)
+	s, err := b.source(w)
 	if err != nil {
 		return true, err
 	}
 	return collect.Differs(ctx, s)
 }
 
-func (b *Backend) source(ctx context.Context, w sandbox.Workspace) (collect.Source, error) {
-	s := collect.Source{Run: w.ID, Root: b.Path(w), Base: w.Base, Store: b.git(w), Scratch: filepath.Join(w.Dir, scratch),
+func (b *Backend) source(w sandbox.Workspace) (s collect.Source, err error) {
+	s = collect.Source{Run: w.ID, Root: b.Path(w), Base: w.Base, Store: b.git(w), Scratch: filepath.Join(w.Dir, scratch),
 		Caps: b.o.Caps, Now: b.o.Now}
-	var err error
-	if s.Baseline, err = collect.LoadBaseline(filepath.Join(w.Dir, baseline)); err != nil {
-		return s, err
-	}
-	out, err := b.o.Stores.Read(ctx, key(w), git.Call{Args: []string{"show", "-s", "--format=%ct", w.Base}})
-	if err != nil {
-		return s, fmt.Errorf("time of the base: %w", err)
-	}
-	seconds, err := strconv.ParseInt(string(bytes.TrimSpace(out)), 10, 64)
-	s.Time = time.Unix(seconds, 0)
+	s.Baseline, err = collect.LoadBaseline(filepath.Join(w.Dir, baseline))
 	return s, err
 }
 
