@@ -11,8 +11,13 @@ import (
 	"github.com/sandpiper-bot/sandpiper/sandbox/probe"
 )
 
-// recordSandbox puts what happened to a sandbox on record. The findings of it are part of the record.
+// recordSandbox puts what happened to a sandbox on record.
 func (a *App) recordSandbox(e sandbox.Event) {
+	_ = a.audit.Append(context.Background(), SandboxEntry(e))
+}
+
+// SandboxEntry is what happened to a sandbox as a record. The findings of it are part of the record.
+func SandboxEntry(e sandbox.Event) audit.Entry {
 	data := map[string]any{}
 	if e.Detail != "" {
 		data["detail"] = e.Detail
@@ -20,7 +25,7 @@ func (a *App) recordSandbox(e sandbox.Event) {
 	if len(e.Findings) > 0 {
 		data["findings"] = e.Findings
 	}
-	_ = a.audit.Append(context.Background(), audit.Entry{Kind: "sandbox." + e.Kind, Run: string(e.Run), Time: e.Time, Data: data})
+	return audit.Entry{Kind: "sandbox." + e.Kind, Run: string(e.Run), Time: e.Time, Data: data}
 }
 
 // AuditDir is where the copy of the audit chain lies.

@@ -39,10 +39,11 @@ func newReapCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&maintain, "maintain", false, "also pack all stores anew, and prune what nothing has led to for two weeks")
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		s, err := openSandboxes(os.Environ())
+		s, err := openRecorded(os.Environ())
 		if err != nil {
 			return err
 		}
+		defer s.journal.close()
 		if olderThan <= 0 {
 			olderThan = s.config.Retention
 		}

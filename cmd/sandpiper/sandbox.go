@@ -56,31 +56,35 @@ func newSandboxCommand() *cobra.Command {
 // sandboxes are the manager and the stores of the state directory.
 type sandboxes struct {
 	*sandbox.Manager
-	stores *gitstore.Stores
-	config *config.Config
+	stores  *gitstore.Stores
+	config  *config.Config
+	journal *journal // nil: what happens is not on record
 }
 
 // openSandboxes reads the settings from environ. It needs none of those of GitHub.
-func openSandboxes(environ []string) (*sandboxes, error) {
+func openSandboxes(environ []string) (*sandboxes, error) { return openSandboxesFor(environ, nil) }
+
+func openSandboxesFor(environ []string, note func(sandbox.Event)) (*sandboxes, error) {
 	c, err := config.Load(environ)
 	if err != nil {
 		return nil, usageError(err)
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	stores, manager, err := app.OpenSandboxes(c, nil, nil, log)
+	stores, manager, err := app.OpenSandboxes(c, nil, note, log)
 	if err != nil {
 		return nil, err
 	}
-	return &sandboxes{manager, stores, c}, nil
+	return &sandboxes{Manager: manager, stores: stores, config: c}, nil
 }
 
 // withSandbox is the body of the subcommands that take an id.
 func withSandbox(do func(ctx context.Context, cmd *cobra.Command, s *sandboxes, id sandbox.ID) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		s, err := openSandboxes(os.Environ())
+		s, err := openRecorded(os.Environ())
 		if err != nil {
 			return err
 		}
+		defer s.journal.close()
 		return sandboxError(do(cmd.Context(), cmd, s, sandbox.ID(args[0])))
 	}
 }

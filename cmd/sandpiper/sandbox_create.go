@@ -67,10 +67,11 @@ func newSandboxCreate() *cobra.Command {
 			return usageError(err)
 		}
 		remote.Shallow = shallow
-		s, err := openSandboxes(os.Environ())
+		s, err := openRecorded(os.Environ())
 		if err != nil {
 			return err
 		}
+		defer s.journal.close()
 		id, err := s.create(showProgress(cmd), mission, remote, base, o)
 		if err != nil {
 			return sandboxError(err)

@@ -42,11 +42,13 @@ func newSandboxExec() *cobra.Command {
 	}
 	commandFlags(cmd, &c)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		s, err := openSandboxes(os.Environ())
+		s, err := openRecorded(os.Environ())
 		if err != nil {
 			return exitError{125, err}
 		}
+		defer s.journal.close()
 		c.Argv = args[1:]
+		s.way(sandbox.ID(args[0]), c)
 		exit, err := s.Run(cmd.Context(), sandbox.ID(args[0]), c, sandbox.Stdio{In: cmd.InOrStdin(), Out: cmd.OutOrStdout(), Err: cmd.ErrOrStderr()})
 		if err != nil {
 			return exitError{125, err}
@@ -131,14 +133,16 @@ func newSandboxCheck() *cobra.Command {
 	cmd.Flags().StringVar(&label, "name", "", "name of the check (default: a new one)")
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		s, err := openSandboxes(os.Environ())
+		s, err := openRecorded(os.Environ())
 		if err != nil {
 			return exitError{125, err}
 		}
+		defer s.journal.close()
 		c.Argv = args[1:]
 		if label == "" {
 			label = "check-" + strings.ToLower(rand.Text()[:8])
 		}
+		s.way(sandbox.ID(args[0]), c)
 		res, err := s.runCheck(cmd.Context(), sandbox.ID(args[0]), label, c)
 		if err != nil {
 			return exitError{125, err}
@@ -162,6 +166,9 @@ func (s *sandboxes) runCheck(ctx context.Context, id sandbox.ID, label string, c
 	res, err := s.RunCheck(ctx, id, label, c)
 	if ctx.Err() != nil {
 		err = errors.Join(err, s.Stop(context.WithoutCancel(ctx), id, label))
+	}
+	if rec, recErr := s.Record(id); recErr == nil { // its supervisor has found them, and tells nobody
+		s.journal.note(sandbox.Event{Run: id, Kind: "findings", Findings: rec.Findings})
 	}
 	return res, err
 }

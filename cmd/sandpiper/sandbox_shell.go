@@ -31,6 +31,7 @@ func newSandboxShell() *cobra.Command {
 			defer restore()
 			c.Argv = shellCommand(in, os.Getenv("TERM"))
 		}
+		s.way(id, c)
 		exit, err := s.Run(ctx, id, c, stdio)
 		if err != nil {
 			return exitError{125, err}
