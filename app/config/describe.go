@@ -13,7 +13,7 @@ import (
 type Setting struct {
 	Name        string `json:"name"`
 	Value       string `json:"value"`
-	Origin      string `json:"origin"` // default, environment, file, or "from" another setting
+	Origin      string `json:"origin"` // default, environment, file, app.json, or "from" another setting
 	Default     string `json:"default"`
 	Description string `json:"description"`
 }

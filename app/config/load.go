@@ -99,6 +99,7 @@ func (c *Config) fill(vars map[string]string, uid int, found *problems) {
 	}
 	c.deriveURLs()
 	c.readKey(found)
+	c.readApp(found)
 	c.readModels(found)
 }
 

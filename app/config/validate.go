@@ -111,7 +111,7 @@ func (c *Config) validateNumbers(found *problems) {
 func (c *Config) NeedGitHub() error {
 	var missing problems
 	if c.AppID == 0 {
-		missing.add("SANDPIPER_APP_ID", "it is not set", "copy the App ID from the App's settings page at GitHub")
+		missing.add("SANDPIPER_APP_ID", "it is not set", "let `sandpiper setup` make the App, or copy the App ID from the App's settings page at GitHub")
 	}
 	if c.PrivateKey.IsZero() {
 		missing.add("SANDPIPER_PRIVATE_KEY_FILE", "there is no private key", "set it to the path of the .pem file that GitHub made, or SANDPIPER_PRIVATE_KEY to its content")

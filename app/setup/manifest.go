@@ -9,9 +9,20 @@ import (
 
 // Manifest is what app.yml says of the App.
 type Manifest struct {
-	Name        string            `yaml:"name"`
-	Permissions map[string]string `yaml:"default_permissions"` // read or write, by GitHub's names
-	Events      []string          `yaml:"default_events"`
+	Name        string            `yaml:"name" json:"name"`
+	Description string            `yaml:"description" json:"description"`
+	Public      bool              `yaml:"public" json:"public"`
+	OAuth       bool              `yaml:"request_oauth_on_install" json:"request_oauth_on_install"`
+	Permissions map[string]string `yaml:"default_permissions" json:"default_permissions"` // read or write, by GitHub's names
+	Events      []string          `yaml:"default_events" json:"default_events"`
+
+	// Of one bot, and so not in app.yml.
+	URL      string `yaml:"-" json:"url"`          // of its home page, for people
+	Redirect string `yaml:"-" json:"redirect_url"` // where GitHub sends the browser with the code
+	Hook     struct {
+		URL    string `json:"url"`
+		Active bool   `json:"active"`
+	} `yaml:"-" json:"hook_attributes"`
 }
 
 // ParseManifest reads app.yml.

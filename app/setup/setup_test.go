@@ -25,9 +25,7 @@ func examine(t *testing.T, settings ...string) *Report {
 	t.Helper()
 	state := filepath.Join(t.TempDir(), "state")
 	c, err := config.Load(append([]string{"SANDPIPER_STATE_DIR=" + state}, settings...))
-	d := &Doctor{Config: c, Problems: err, Manifest: sandpiper.AppManifest, Sandbox: func(context.Context) []Check {
-		return []Check{{Name: "sandbox", Status: Skip}}
-	}}
+	d := &Doctor{Config: c, Problems: err, Manifest: sandpiper.AppManifest, Sandbox: nothing}
 	r := d.Examine(t.Context())
 	if _, err := os.Stat(state); err == nil {
 		t.Error("the doctor made the state directory")
@@ -38,6 +36,9 @@ func examine(t *testing.T, settings ...string) *Report {
 	}
 	return r
 }
+
+// nothing is the examination of a sandbox that is not made.
+func nothing(context.Context) []Check { return []Check{{Name: "sandbox", Status: Skip}} }
 
 // status gives the status of each check, without those of the machine that runs the test.
 func status(r *Report) map[string]Status {

@@ -54,7 +54,7 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError(err) })
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
-		newDemoCommand(), newTryCommand(), newServeCommand(), newPolicyCommand(), newReplayCommand(), newVersionCommand(), newDoubleCommand(), newSuperviseCommand(), newDoctorCommand(),
+		newDemoCommand(), newTryCommand(), newServeCommand(), newPolicyCommand(), newReplayCommand(), newVersionCommand(), newDoubleCommand(), newSuperviseCommand(), newDoctorCommand(), newSetupCommand(),
 		newSandboxCommand(), newReapCommand(), newProbeCommand(), newAuditCommand(), newFindingsCommand(), newMissionsCommand(), newManifestCommand(),
 	)
 	return root
