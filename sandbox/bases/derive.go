@@ -136,18 +136,11 @@ func (b *Bases) layer(ctx context.Context, key, dir string, base *Base, d differ
 				return err
 			}
 		}
-		if err := s.above(e); err != nil {
-			return err
-		}
-		if e.Mode() == gitLink {
-			continue
-		}
-		st, err := s.renew(e)
-		if err != nil {
-			return err
-		}
-		base.Bytes += st.Blocks * 512
 	}
+	if err := s.all(ctx, d.put); err != nil {
+		return err
+	}
+	base.Bytes += s.bytes
 	if err := index.Edit(d.gone, d.put); err != nil {
 		return err
 	}

@@ -54,6 +54,13 @@ func (e Entry) Same(st *unix.Stat_t) bool {
 	return bytes.Equal(now[:16], e.head[:16]) && bytes.Equal(now[20:24], e.head[20:24]) && bytes.Equal(now[28:], e.head[28:statSize])
 }
 
+// Was says whether the file is the one that the index knows, and as long: whatever became of its times and owner. An entry of New
+// knows no file, and takes any.
+func (e Entry) Was(st *unix.Stat_t) bool {
+	ino, size := binary.BigEndian.Uint32(e.head[20:]), binary.BigEndian.Uint32(e.head[36:])
+	return ino == 0 || ino == uint32(st.Ino) && size == uint32(st.Size)
+}
+
 // SetStat makes the index know a file as it is. The mode stays.
 func (e Entry) SetStat(st *unix.Stat_t) {
 	mode := e.Mode()
