@@ -21,6 +21,9 @@ import (
 // from the future, and tokens here are dated half a minute back.
 const skewWarn = 20 * time.Second
 
+// laterFix is for a GitHub that knows the App and fails at something else.
+const laterFix = "try again in a while: the key was accepted, so this is GitHub's"
+
 // appDoctor examines the App at GitHub.
 type appDoctor struct {
 	app      *installation.App
@@ -83,7 +86,7 @@ func (d *appDoctor) installations(ctx context.Context, app *github.App) []Check 
 	for page := 1; page > 0; {
 		found, resp, err := d.installed(ctx, page)
 		if err != nil {
-			return append(checks, Check{"installations", Fail, reason(err), ""})
+			return append(checks, Check{"installations", Fail, reason(err), laterFix})
 		}
 		for _, one := range found {
 			checks = append(checks, compare(one, want))
@@ -158,7 +161,7 @@ func (d *appDoctor) hook(ctx context.Context) []Check {
 	case errors.Is(err, installation.ErrUnsupported):
 		return []Check{{"webhook", Skip, "this server does not tell its webhook", ""}}
 	case err != nil:
-		return []Check{{"webhook", Fail, reason(err), ""}}
+		return []Check{{"webhook", Fail, reason(err), laterFix}}
 	case hook.GetURL() == "":
 		return []Check{{"webhook", Fail, "the App has no webhook address, so nothing will ever reach the bot", "set it in the App's settings at GitHub to the public address of the bot with /webhook"}}
 	}

@@ -21,13 +21,13 @@ func boundary(ctx context.Context) []Check {
 		checks = append(checks, check)
 	}
 	if err != nil {
-		checks = append(checks, Check{"sandbox", Fail, err.Error(), obstacle(readSysctl)})
+		checks = append(checks, Check{"sandbox", Fail, err.Error(), obstacle(err, readSysctl)})
 	}
 	return checks
 }
 
-// obstacle guesses from the machine why nothing can be confined, and says what to do.
-func obstacle(sysctl func(name string) string) string {
+// obstacle guesses from what was said, and from the machine, why nothing can be confined, and says what to do.
+func obstacle(said error, sysctl func(name string) string) string {
 	if _, err := exec.LookPath("bwrap"); err != nil {
 		return "install bubblewrap: apt-get install bubblewrap"
 	}
@@ -39,6 +39,9 @@ func obstacle(sysctl func(name string) string) string {
 		return "allow bwrap user namespaces by an AppArmor profile with userns, or sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
 	case sysctl("user/max_user_namespaces") == "0":
 		return "allow user namespaces: sysctl -w user.max_user_namespaces=15000"
+	// bubblewrap's words for ENOSPC, which is also what a container gets whose own namespace forbids more.
+	case strings.Contains(said.Error(), "namespaces exceeded"):
+		return "allow more user namespaces: sysctl -w user.max_user_namespaces=15000; in a container, let it make them or run the bot on the host"
 	}
 	return "in a container: let it make user namespaces and mounts, or run the bot on the host"
 }

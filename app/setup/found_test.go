@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -45,6 +46,13 @@ func TestWhatIsWrongAtGitHub(t *testing.T) {
 			return d.SetHook("sandpiper", bot.URL+"/webhook", "another secret altogether")
 		}, nil, "deliveries", Fail, "none of SANDPIPER_WEBHOOK_SECRETS"},
 		"missing event":    {nil, []string{"issues"}, "installation octo", Warn, "issue_comment"},
+		"suspended": {func(d *github.Server) error {
+			i, err := d.Install("sandpiper", "octo")
+			if err != nil {
+				return err
+			}
+			return d.Suspend(i.ID)
+		}, nil, "installation octo", Warn, "an owner of the account can lift that"},
 		"label is missing": {func(d *github.Server) error { _, err := d.AddRepo("octo/calc", github.RepoOptions{}); return err }, nil, "label", Warn, "octo/calc"},
 		"label is there":   {label, nil, "label", OK, "1 repositories"},
 	} {
@@ -61,7 +69,7 @@ func TestWhatIsWrongAtGitHub(t *testing.T) {
 			if tt.prepare != nil {
 				must(t, tt.prepare(double))
 			}
-			if name != "no delivery ever" { // installing delivers an event
+			if name != "no delivery ever" && name != "suspended" { // installing delivers an event
 				_, err := double.Install("sandpiper", "octo")
 				must(t, err)
 				must(t, double.Flush(t.Context()))
@@ -111,7 +119,7 @@ func TestWhatKeepsASandboxFrom(t *testing.T) {
 	none := func(string) string { return "" }
 	t.Run("NoBubblewrap", func(t *testing.T) {
 		t.Setenv("PATH", t.TempDir())
-		if got := obstacle(none); !strings.Contains(got, "install bubblewrap") {
+		if got := obstacle(errors.New("none"), none); !strings.Contains(got, "install bubblewrap") {
 			t.Errorf("got %q", got)
 		}
 	})
@@ -120,7 +128,7 @@ func TestWhatKeepsASandboxFrom(t *testing.T) {
 		must(t, os.WriteFile(filepath.Join(dir, "bwrap"), []byte("#!/bin/sh\n"), 0o755))
 		t.Setenv("PATH", dir)
 		off := func(name string) string { return map[string]string{"user/max_user_namespaces": "0"}[name] }
-		if got := obstacle(off); !strings.Contains(got, "max_user_namespaces") {
+		if got := obstacle(errors.New("none"), off); !strings.Contains(got, "max_user_namespaces") {
 			t.Errorf("got %q", got)
 		}
 	})
