@@ -50,7 +50,7 @@ func OpenSandboxes(c *config.Config, supervisor []string, record func(sandbox.Ev
 			"SANDPIPER_EGRESS_NETWORKS=" + networks(c.EgressNetworks), "SANDPIPER_RUNTIME=" + c.Runtime, "SANDPIPER_IMAGE=" + c.Image},
 		Backends: []sandbox.Backend{
 			overlay.New(overlay.Options{StateDir: c.StateDir, Stores: stores, Budget: int64(c.BasesSize), System: c.SystemPaths, Broker: desk, Egress: way}),
-			worktree.New(common), container.New(container.Options{Options: common, Runtime: c.Runtime, Image: c.Image}),
+			worktree.New(common), container.New(container.Options{Options: common, Runtime: c.Runtime, Image: c.Image, Cache: filepath.Join(c.StateDir, "images")}),
 		},
 	})
 	return stores, manager, err

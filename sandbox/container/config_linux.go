@@ -12,9 +12,9 @@ import (
 	"github.com/sandpiper-bot/sandpiper/sandbox/jail"
 )
 
-// config is the container: https://github.com/opencontainers/runtime-spec/blob/main/config.md
-func (r *runtime) config(b jail.Bundle) (*specs.Spec, error) {
-	mounts, err := r.mounts(b)
+// config is the container, whose root file system is an image, or empty for that of this machine: https://github.com/opencontainers/runtime-spec/blob/main/config.md
+func (r *runtime) config(b jail.Bundle, image string) (*specs.Spec, error) {
+	all, err := mounts(b, image)
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +34,7 @@ func (r *runtime) config(b jail.Bundle) (*specs.Spec, error) {
 		},
 		Root:     &specs.Root{Path: filepath.Join(b.Dir, "root"), Readonly: true},
 		Hostname: cmp.Or(b.Spec.Hostname, "sandbox"),
-		Mounts:   mounts,
+		Mounts:   all,
 		Linux: &specs.Linux{
 			UIDMappings: ids, GIDMappings: ids,
 			// The network is the one that the runtime is started in.
@@ -66,7 +66,7 @@ func rlimits(l jail.Limits) []specs.POSIXRlimit {
 	return out
 }
 
-func (r *runtime) mounts(b jail.Bundle) ([]specs.Mount, error) {
+func mounts(b jail.Bundle, image string) ([]specs.Mount, error) {
 	tmpfs := func(at string, size int64, mode string, more ...string) specs.Mount {
 		return specs.Mount{Destination: at, Type: "tmpfs", Source: "tmpfs",
 			Options: append([]string{"nosuid", "nodev", "mode=" + mode, "size=" + strconv.FormatInt(size, 10)}, more...)}
@@ -80,7 +80,7 @@ func (r *runtime) mounts(b jail.Bundle) ([]specs.Mount, error) {
 		tmpfs("/tmp", b.Limits.Tmp, "1777"),
 		tmpfs("/run", 4<<20, "755"),
 	}
-	if r.image == "" {
+	if image == "" {
 		system, _, err := jail.HostSystem()
 		if err != nil {
 			return nil, err

@@ -23,12 +23,17 @@ type Options struct {
 	worktree.Options
 	// Runtime is the program that runs containers, by name or path; empty: runc. It has to understand runc's command line.
 	Runtime string
-	// Image is a directory with a root file system, which is not written to; empty: the programs of this machine, read-only.
+	// Image is what the root file system is, which is not written to: a directory, a tarball of one, or the name of an image that
+	// podman or docker has. Empty: the programs of this machine, read-only.
 	Image string
+	Cache string // where tarballs and images are unpacked
 }
 
 // Backend is the container backend.
-type Backend struct{ *worktree.Backend }
+type Backend struct {
+	*worktree.Backend
+	image image
+}
 
 var (
 	_ sandbox.Backend = Backend{}
@@ -41,19 +46,22 @@ func New(o Options) Backend {
 	if o.Runtime == "" {
 		o.Runtime = "runc"
 	}
-	r := &runtime{program: o.Runtime, image: o.Image}
+	r := &runtime{program: o.Runtime, image: image{o.Image, o.Cache}}
 	o.Options.Name, o.Options.OwnObjects = "container", true
 	o.Options.Confine = func(ctx context.Context, s jail.Spec, std jail.Stdio) (jail.Result, error) {
 		s.Runtime = r
 		return jail.Run(ctx, s, std)
 	}
-	return Backend{worktree.New(o.Options)}
+	return Backend{worktree.New(o.Options), r.image}
 }
 
 // Make makes the workspace, where a container can be run at all: a sandbox in which nothing can be done is of no use.
 func (b Backend) Make(ctx context.Context, w sandbox.Workspace) error {
 	if os.Geteuid() != 0 {
 		return &sandbox.ErrUnavailable{Backend: b.Name(), Reason: "a container needs root here: an ordinary user has no control groups to hold it by"}
+	}
+	if err := b.image.prepare(ctx); err != nil {
+		return err
 	}
 	return b.Backend.Make(ctx, w)
 }

@@ -21,7 +21,7 @@ import (
 // runtime makes bundles for a runtime with runc's command line.
 type runtime struct {
 	program string
-	image   string
+	image   image
 }
 
 // rootUID is who root of a container is on the host: a user that has nothing, and is not the one that commands run as.
@@ -47,11 +47,15 @@ func (r *runtime) Bundle(b jail.Bundle) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: the runtime %s is not installed", jail.ErrUnavailable, r.program)
 	}
-	config, err := r.config(b)
+	system, err := r.image.dir()
 	if err != nil {
 		return nil, err
 	}
-	if err := r.root(b, config); err != nil {
+	config, err := r.config(b, system)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.root(b, system, config); err != nil {
 		return nil, fmt.Errorf("root file system: %w", err)
 	}
 	text, err := json.Marshal(config)
@@ -92,17 +96,17 @@ func (r *runtime) Failure(dir string) error {
 
 // root makes the root file system, with everything that something is mounted on: the runtime itself works as a user who may
 // write nothing there.
-func (r *runtime) root(b jail.Bundle, config *specs.Spec) error {
+func (r *runtime) root(b jail.Bundle, image string, config *specs.Spec) error {
 	root := config.Root.Path
 	if err := os.Mkdir(root, 0o755); err != nil {
 		return err
 	}
-	if r.image != "" {
-		if err := overImage(b.Dir, r.image, root); err != nil {
+	if image != "" {
+		if err := overImage(b.Dir, image, root); err != nil {
 			return err
 		}
 	}
-	if r.image == "" {
+	if image == "" {
 		_, links, err := jail.HostSystem()
 		if err != nil {
 			return err
@@ -132,7 +136,7 @@ func (r *runtime) root(b jail.Bundle, config *specs.Spec) error {
 			return err
 		}
 	}
-	if err := placeShell(cmp.Or(r.image, "/"), inside); err != nil {
+	if err := placeShell(cmp.Or(image, "/"), inside); err != nil {
 		return fmt.Errorf("shell: %w", err)
 	}
 	below := ""

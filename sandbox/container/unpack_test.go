@@ -1,0 +1,41 @@
+package container
+
+import (
+	"archive/tar"
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// A tarball is the administrator's, and still no name in it may lead out of the directory that it is unpacked to.
+func TestUnpackStaysInside(t *testing.T) {
+	t.Parallel()
+	outside := t.TempDir()
+	for name, headers := range map[string][]tar.Header{
+		"parents":           {{Name: "../../../../../../../../" + outside + "/x", Typeflag: tar.TypeReg, Mode: 0o644}},
+		"a link":            {{Name: "l", Typeflag: tar.TypeSymlink, Linkname: outside}, {Name: "l/x", Typeflag: tar.TypeReg, Mode: 0o644}},
+		"a link of parents": {{Name: "a/l", Typeflag: tar.TypeSymlink, Linkname: "../../../../../../../.." + outside}, {Name: "a/l/x", Typeflag: tar.TypeReg, Mode: 0o644}},
+		"a hard link":       {{Name: "x", Typeflag: tar.TypeLink, Linkname: "/etc/passwd"}},
+		"a device":          {{Name: "x", Typeflag: tar.TypeChar, Devmajor: 1, Devminor: 3}},
+	} {
+		var b bytes.Buffer
+		w := tar.NewWriter(&b)
+		for _, h := range headers {
+			if err := w.WriteHeader(&h); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		dir := t.TempDir()
+		_ = unpack(&b, dir) // an error is as good
+		if left, _ := os.ReadDir(outside); len(left) > 0 {
+			t.Errorf("%s: %s was made outside", name, left[0].Name())
+		}
+		if info, err := os.Lstat(filepath.Join(dir, "x")); err == nil {
+			t.Errorf("%s: %s was made", name, info.Mode())
+		}
+	}
+}
