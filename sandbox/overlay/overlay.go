@@ -145,7 +145,12 @@ func (b *Backend) Launch(ctx context.Context, w sandbox.Workspace, c sandbox.Com
 	if err != nil {
 		return sandbox.Exit{}, nil, err
 	}
-	return local.Launch(ctx, w, p, c, stdio)
+	if b.root { // whose overlays rename
+		return local.Launch(ctx, w, p, c, stdio)
+	}
+	var refused refusals
+	exit, findings, err := local.Launch(ctx, w, p, c, refused.watch(stdio))
+	return exit, append(findings, refused.tell(w, b, stdio)...), err
 }
 
 // place is where commands of a run find its layers.
