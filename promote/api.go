@@ -19,7 +19,8 @@ type edit struct {
 }
 
 // deliverByAPI makes the staged tree a commit at GitHub, signed by GitHub, on a branch that is at expect; empty: a new one.
-// The commit stands on expect, because the API has no push with a lease but one that only goes forward. Its tree is the
+// The commit stands on expect, because the API has no push with a lease but one that only goes forward, and on the base too if
+// that has moved since. Its tree is the
 // staged one byte for byte, or there is an error.
 func (p *publication) deliverByAPI(ctx context.Context, branch, expect string) (head string, err error) {
 	parent := expect
@@ -27,6 +28,10 @@ func (p *publication) deliverByAPI(ctx context.Context, branch, expect string) (
 		parent = p.req.Staged.Base
 	}
 	edits, err := p.Repository.edits(ctx, branch, expect, parent, p.req.Staged.Commit)
+	if err != nil {
+		return "", err
+	}
+	parents, err := p.Repository.parents(ctx, parent, p.req.Staged.Base)
 	if err != nil {
 		return "", err
 	}
@@ -39,10 +44,10 @@ func (p *publication) deliverByAPI(ctx context.Context, branch, expect string) (
 	if err != nil {
 		return "", err
 	}
-	if fits {
+	if fits && len(parents) == 1 {
 		head, err = p.commitOnBranch(ctx, branch, expect, parent, edits, text)
 	} else {
-		head, err = p.commitObjects(ctx, branch, expect, parent, edits)
+		head, err = p.commitObjects(ctx, branch, expect, parents, edits)
 	}
 	if err != nil {
 		return "", err
@@ -125,7 +130,7 @@ func (p *publication) commitOnBranch(ctx context.Context, branch, expect, parent
 
 // commitObjects makes the commit by REST, object by object. Without author and committer, GitHub signs a commit of an App
 // (peter-evans/create-pull-request#1241).
-func (p *publication) commitObjects(ctx context.Context, branch, expect, parent string, edits []edit) (string, error) {
+func (p *publication) commitObjects(ctx context.Context, branch, expect string, parents []string, edits []edit) (string, error) {
 	owner, repo := p.req.Owner, p.req.Repo
 	var entries []*github.TreeEntry
 	for _, e := range edits {
@@ -142,9 +147,9 @@ func (p *publication) commitObjects(ctx context.Context, branch, expect, parent 
 		}
 		entries = append(entries, entry)
 	}
-	base, _, err := p.GitHub.Git.GetCommit(ctx, owner, repo, parent)
+	base, _, err := p.GitHub.Git.GetCommit(ctx, owner, repo, parents[0])
 	if err != nil {
-		return "", fmt.Errorf("commit %s: %w", parent, err)
+		return "", fmt.Errorf("commit %s: %w", parents[0], err)
 	}
 	tree, _, err := p.GitHub.Git.CreateTree(ctx, owner, repo, base.GetTree().GetSHA(), entries)
 	if err != nil {
@@ -153,9 +158,11 @@ func (p *publication) commitObjects(ctx context.Context, branch, expect, parent 
 	if tree.GetSHA() != p.req.Staged.Tree { // before any branch shows it
 		return "", fmt.Errorf("GitHub made tree %s of what is tree %s here", tree.GetSHA(), p.req.Staged.Tree)
 	}
-	commit, _, err := p.GitHub.Git.CreateCommit(ctx, owner, repo, &github.Commit{
-		Message: github.String(p.message()), Tree: &github.Tree{SHA: tree.SHA}, Parents: []*github.Commit{{SHA: &parent}},
-	}, nil)
+	commit := &github.Commit{Message: github.String(p.message()), Tree: &github.Tree{SHA: tree.SHA}}
+	for _, sha := range parents {
+		commit.Parents = append(commit.Parents, &github.Commit{SHA: github.String(sha)})
+	}
+	commit, _, err = p.GitHub.Git.CreateCommit(ctx, owner, repo, commit, nil)
 	if err != nil {
 		return "", p.apiRefusal("make the commit", err)
 	}

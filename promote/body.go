@@ -150,6 +150,7 @@ func (p *publication) stands(w *page) {
 			w.printf("- %s\n", w.path(path))
 		}
 		w.more(len(s.Conflicts), "conflicts")
+		w.printf("\n`/sandpiper update` here sends the agent to bring both sides together.\n")
 	}
 	if len(s.Lost) > 0 {
 		w.printf("\n**Lines that are newer than the run and that this takes away:**\n\n| file | line | |\n| --- | ---: | --- |\n")

@@ -26,7 +26,27 @@ func (p *publication) changed(w *page) {
 		w.printf("| %s | %s | %s | %s | %s |\n", name, c.Kind, modes(c), count(c.Added), count(c.Removed))
 	}
 	w.more(len(m.Changes), "files")
+	w.objects(p.req.Staged.LFS)
 	w.leftOut(m)
+}
+
+// objects are files of which the diff shows a pointer.
+func (w *page) objects(list []LFSObject) {
+	if len(list) == 0 {
+		return
+	}
+	w.printf("\nThese are in Git LFS, and the diff shows pointers to them:\n\n")
+	for i, o := range list {
+		if i == w.rows {
+			break
+		}
+		how := "uploaded with this"
+		if o.There {
+			how = "already at GitHub"
+		}
+		w.printf("- %s (%d bytes, %s)\n", w.path(o.Content.Path), o.Size, how)
+	}
+	w.more(len(list), "objects")
 }
 
 // leftOut is what the sandbox has changed and this does not show.

@@ -12,7 +12,7 @@ import (
 	"github.com/sandpiper-bot/sandpiper/sandbox/git"
 )
 
-// merge is what came of a merge: a tree, or the paths that conflict.
+// merge is what came of a merge: a tree, and the paths that conflict. Their files have marks around the sides in it.
 type merge struct {
 	tree      string
 	conflicts []string
@@ -35,13 +35,13 @@ func (r Stored) merge(ctx context.Context, base, theirs, ours string) (merge, er
 	if err != nil {
 		return merge{}, err
 	}
-	helper, err := r.commit(ctx, tree, base, nobody)
+	helper, err := r.commit(ctx, tree, nobody, base)
 	if err != nil {
 		return merge{}, err
 	}
 	out, err := r.Stores.Run(ctx, r.Remote.Key, git.Call{
 		Args:   []string{"merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", helper, ours},
-		Config: []string{"merge.renames=true", "merge.directoryRenames=false", "merge.conflictStyle=merge"},
+		Config: []string{"merge.renames=true", "merge.directoryRenames=false", "merge.conflictStyle=diff3"},
 	})
 	fields := strings.Split(strings.TrimRight(string(out), "\x00"), "\x00")
 	var failed *git.Error
@@ -50,7 +50,7 @@ func (r Stored) merge(ctx context.Context, base, theirs, ours string) (merge, er
 		return merge{tree: fields[0]}, nil
 	case errors.As(err, &failed) && failed.Exit == 1 && len(fields) > 1:
 		slices.Sort(fields[1:])
-		return merge{conflicts: slices.Compact(fields[1:])}, nil
+		return merge{tree: fields[0], conflicts: slices.Compact(fields[1:])}, nil
 	case errors.As(err, &failed) && failed.Exit == 129:
 		return merge{}, errNoMerge
 	}
@@ -63,12 +63,16 @@ func (r Stored) treeOf(ctx context.Context, commit string) (string, error) {
 }
 
 // commit makes a commit of a tree. The same input gives the same commit.
-func (r Stored) commit(ctx context.Context, tree, parent string, spec sandbox.CommitSpec) (string, error) {
+func (r Stored) commit(ctx context.Context, tree string, spec sandbox.CommitSpec, parents ...string) (string, error) {
+	args := []string{"commit-tree"}
+	for _, p := range parents {
+		args = append(args, "-p", p)
+	}
 	env := []string{}
 	for role, s := range map[string]sandbox.Signature{"AUTHOR": spec.Author, "COMMITTER": spec.Committer} {
 		env = append(env, "GIT_"+role+"_NAME="+s.Name, "GIT_"+role+"_EMAIL="+s.Email, fmt.Sprintf("GIT_%s_DATE=@%d %s", role, s.When.Unix(), s.When.Format("-0700")))
 	}
-	out, err := r.Stores.Run(ctx, r.Remote.Key, git.Call{Args: []string{"commit-tree", "-p", parent, tree}, Env: env, Stdin: strings.NewReader(spec.Message)})
+	out, err := r.Stores.Run(ctx, r.Remote.Key, git.Call{Args: append(args, tree), Env: env, Stdin: strings.NewReader(spec.Message)})
 	if err != nil {
 		return "", err
 	}

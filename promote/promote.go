@@ -107,6 +107,7 @@ type Request struct {
 	API          bool    // commits are made by GitHub's API, which signs them, instead of pushed
 	Previous     *Branch // what an earlier run of this mission pushed: this one goes on there
 	FollowUp     *FollowUp
+	Onto         string // of an update: the head of the bot's branch, which stays in the history beside the base
 	Agent        string
 	Checks       []Check
 	Gates        []gates.Result
@@ -150,6 +151,8 @@ type Repository interface {
 
 	blobIDs(ctx context.Context, commit string, paths []string) (map[string]string, error)
 	edits(ctx context.Context, branch, expect, from, to string) ([]edit, error)
+	parents(ctx context.Context, head, base string) ([]string, error)
+	upload(ctx context.Context, objects []LFSObject) error
 }
 
 // Deps is what Publish works with. Redact goes over everything that is posted.

@@ -137,7 +137,10 @@ func (p *publication) pushOn(ctx context.Context, b Branch, heads map[string]str
 // deliver pushes, or has GitHub make the commit, and asks the remote when the answer does not say what happened: one that
 // was lost may have come after the branch was made.
 func (p *publication) deliver(ctx context.Context, name, expect string) error {
-	head, err := p.req.Staged.Commit, error(nil)
+	head, err := p.req.Staged.Commit, p.Repository.upload(ctx, p.req.Staged.LFS)
+	if err != nil { // a pointer must not get there before its object
+		return err
+	}
 	if p.req.API {
 		head, err = p.deliverByAPI(ctx, name, expect)
 	} else {

@@ -31,7 +31,7 @@ var (
 	tooLarge        = regexp.MustCompile(`File (\S+) is ([0-9.]+ MB); this exceeds`)
 )
 
-// readRefusal knows what GitHub says through git: codes GH001 (large files), GH006 (branch protection), GH009 and GH013
+// readRefusal knows what GitHub says through git: codes GH001 (large files), GH006 (branch protection), GH008 (Git LFS), GH009 and GH013
 // (rulesets, push protection), and the sentences about permissions and archived repositories.
 func readRefusal(stderr string) *ErrRefused {
 	said := remoteLines(stderr)
@@ -47,6 +47,8 @@ func readRefusal(stderr string) *ErrRefused {
 		return &ErrRefused{Reason: "the repository is archived"}
 	case deniedTo.MatchString(all):
 		return &ErrRefused{Reason: "the App may not push to this repository", Missing: "contents: write"}
+	case strings.Contains(all, "GH008"):
+		return &ErrRefused{Reason: "Git LFS: " + sentences(said, "Try to push")}
 	case strings.Contains(all, "GH006"):
 		return &ErrRefused{Reason: "branch protection: " + sentences(said, "GH006")}
 	case strings.Contains(all, "GH013"), strings.Contains(all, "GH009"):

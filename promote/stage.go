@@ -24,6 +24,7 @@ type Staged struct {
 	Conflicts []string          `json:"conflicts,omitempty"` // paths that cannot be merged; then Base is MergeBase
 	Lost      []Lost            `json:"lost,omitempty"`      // lines that are newer than the run and that the change takes away
 	Note      string            `json:"note,omitempty"`      // for people, why it was not merged although nothing conflicts
+	LFS       []LFSObject       `json:"lfs,omitempty"`       // files of Git LFS whose objects are there, or are uploaded by Publish
 }
 
 // Merged says whether the base branch has moved since the run started, and the change stands on its newest commit.
@@ -45,6 +46,17 @@ func Stage(ctx context.Context, w Workshop, repo Stored, redact func(string) str
 	if redact == nil {
 		redact = func(s string) string { return s }
 	}
+	s, err := stage(ctx, w, repo, redact, req)
+	if err == nil && req.Onto != "" {
+		err = repo.join(ctx, &s, redact, req)
+	}
+	if err == nil {
+		err = repo.findObjects(ctx, &s)
+	}
+	return s, err
+}
+
+func stage(ctx context.Context, w Workshop, repo Stored, redact func(string) string, req Request) (Staged, error) {
 	spec := req.commitSpec(redact)
 	made, err := w.Select(ctx, req.Run, req.Selection, spec)
 	if err != nil {
@@ -53,6 +65,9 @@ func Stage(ctx context.Context, w Workshop, repo Stored, redact func(string) str
 	s := Staged{
 		Run: req.Run, Selection: req.Selection, MergeBase: made.Base, Base: made.Base, Commit: made.Commit, Tree: made.Tree,
 		Changes: made.Changes, LeftOut: made.LeftOut,
+	}
+	if err := repo.toPointers(ctx, w, &s, spec); err != nil {
+		return s, err
 	}
 	if req.FollowUp != nil {
 		return repo.stageOn(ctx, w, s, req.Base)
@@ -81,7 +96,7 @@ func Stage(ctx context.Context, w Workshop, repo Stored, redact func(string) str
 func (r Stored) onto(ctx context.Context, w Workshop, s *Staged, tree string, spec sandbox.CommitSpec) error {
 	selected := s.Commit
 	spec.Message += "Sandpiper-Merge-Base: " + s.MergeBase + "\n"
-	commit, err := r.commit(ctx, tree, s.Tip, spec)
+	commit, err := r.commit(ctx, tree, spec, s.Tip)
 	if err != nil {
 		return fmt.Errorf("commit the merge: %w", err)
 	}

@@ -3,12 +3,15 @@ package agent
 import (
 	"fmt"
 	"io"
+	"maps"
+	"path"
 	"slices"
 	"strings"
 	"time"
 )
 
-// FollowUp is what a further round of work on an open pull request is about. The workspace is the pull request's head then.
+// FollowUp is what a further round of work on an open pull request is about. The workspace is the pull request's head then, or the
+// newest commit of the base branch, if there are Sides.
 type FollowUp struct {
 	Round   int // from 2
 	Pull    int
@@ -16,6 +19,60 @@ type FollowUp struct {
 	Asked   []Request // oldest first
 	Threads []Thread
 	Checks  []FailedCheck
+	Sides   *Sides
+}
+
+// Sides is a pull request that does not merge with its base branch. They lie in files beside the workspace.
+type Sides struct {
+	Branch, Base string            // of the repository; the workspace is at Base
+	Patch        string            // of the pull request
+	Files        map[string][]byte // that conflict, with marks around each side
+}
+
+// patchFile and sidesDir are where they lie below the directory of what the agent is given.
+const (
+	patchFile = "sides/pull-request.patch"
+	sidesDir  = "sides/conflicts"
+)
+
+// write lays the sides down, and lists them.
+func (s *Sides) write(w *writer) (items []Item, err error) {
+	patch := Item{Kind: "sides", Source: "the pull request as a patch", File: patchFile}
+	patch.measure(s.Patch)
+	if err := w.write(patchFile, s.Patch); err != nil {
+		return nil, err
+	}
+	items = append(items, patch)
+	for _, name := range slices.Sorted(maps.Keys(s.Files)) {
+		item := Item{Kind: "sides", Source: name, File: path.Join(sidesDir, name)}
+		item.measure(string(s.Files[name]))
+		switch {
+		case !plainPath(name):
+			item.Source, item.File, item.Withheld = fmt.Sprintf("%q", name), "", "its name cannot be shown"
+		case s.Files[name] == nil:
+			item.File, item.Withheld = "", "it is too large"
+		default:
+			err = w.write(item.File, string(s.Files[name]))
+		}
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, item)
+	}
+	return items, nil
+}
+
+// render says what is to be done with the sides.
+func (s *Sides) render(w io.Writer) {
+	fmt.Fprintf(w, "## It does not merge\n\nThe branch %s has moved. The workspace is its newest commit, %.12s, without the pull request. Bring the pull request's change into it, so that both sides keep their meaning.\n\n- %s/%s is its change as a patch.\n", Line(s.Branch), s.Base, Inside, patchFile)
+	for _, name := range slices.Sorted(maps.Keys(s.Files)) {
+		if s.Files[name] == nil || !plainPath(name) {
+			fmt.Fprintf(w, "- %s is in conflict, and is not given.\n", Line(name))
+			continue
+		}
+		fmt.Fprintf(w, "- %s/%s/%s is in conflict: the first part of each mark is the branch, then what both came from, then the pull request.\n", Inside, sidesDir, Line(name))
+	}
+	fmt.Fprintln(w)
 }
 
 // Request is one person's wish for the round: a command with words, or a review with its text.
@@ -80,7 +137,10 @@ func (f *FollowUp) texts() (all []string) {
 
 // render writes the round below the task. block writes one text of others between its marks; withheld notes one that is not given.
 func (f *FollowUp) render(w io.Writer, block func(item Item, heading, text string), withheld func(Item)) {
-	fmt.Fprintf(w, "# Round %d, on pull request #%d\n\nThe work above has led to pull request #%[2]d. The workspace is its head, %.12s. This round is about what follows; what is right already is to stay.\n\n", f.Round, f.Pull, f.Head)
+	fmt.Fprintf(w, "# Round %d, on pull request #%d\n\nThe work above has led to pull request #%[2]d. Its head is %.12s. This round is about what follows; what is right already is to stay.\n\n", f.Round, f.Pull, f.Head)
+	if f.Sides != nil {
+		f.Sides.render(w)
+	}
 	for _, r := range f.Asked {
 		item := Item{Kind: "request", Source: r.URL, Author: r.By.Login, Standing: r.By.Standing}
 		block(item, "## Asked for by "+r.By.String(), r.Text)

@@ -52,6 +52,12 @@ func Hydrate(dir string, task Task, tree Tree, p *policy.Policy) (Receipt, error
 		return Receipt{}, err
 	}
 	r := Receipt{Items: items}
+	if f := task.FollowUp; f != nil && f.Sides != nil {
+		if items, err = f.Sides.write(w); err != nil {
+			return Receipt{}, err
+		}
+		r.Items = append(r.Items, items...)
+	}
 	paths, submodules, err := tree.Paths()
 	if err != nil {
 		return Receipt{}, fmt.Errorf("files of the base: %w", err)

@@ -20,7 +20,12 @@ Where things are:
 - /workspace is the repository. Make your changes there; it is the working directory.
 - %[3]s/task.md is the task: the issue, its comments, and who wrote each. Read it first.
 `, t.Issue.Number, Line(t.Repository), Inside)
-	if f := t.FollowUp; f != nil {
+	if f := t.FollowUp; f != nil && f.Sides != nil {
+		fmt.Fprintf(&b, `- /workspace is the newest commit of the base branch. Pull request #%d holds what earlier rounds have made, and does not merge with it.
+  %s/%s is its change, %[2]s/%s/ has the files in conflict with both sides. Bring the change into /workspace; leave no marks.
+  The end of task.md has what reviewers ask for besides.
+`, f.Pull, Inside, patchFile, sidesDir)
+	} else if f != nil {
 		fmt.Fprintf(&b, `- /workspace holds what earlier rounds have made of it: the head of pull request #%d. The end of task.md has what its reviewers ask
   for now, and the checks that failed. Answer each of their points by a change, or by a sentence at your end that says why not.
 `, f.Pull)

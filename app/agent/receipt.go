@@ -13,7 +13,7 @@ type Receipt struct {
 
 // Item is one text that the agent was given, or that was withheld.
 type Item struct {
-	Kind     string   `json:"kind"`             // title, issue, comment, instruction of the requester: request; of a follow-up: hunk, thread, check; files: instructions, skills, specs, docs
+	Kind     string   `json:"kind"`             // title, issue, comment, instruction of the requester: request; of a follow-up: hunk, thread, check, sides; files: instructions, skills, specs, docs
 	Source   string   `json:"source"`           // address of the text at GitHub, or path in the repository at the base commit
 	Author   string   `json:"author,omitempty"` // login; empty for files, and for an account that is gone
 	Standing string   `json:"standing,omitempty"`

@@ -30,7 +30,7 @@ func isFollowUp(m *store.Mission, run *store.Run) bool {
 
 // baseOf is the commit that the mission's present run starts from: the head of its pull request once there is one.
 func baseOf(m *store.Mission) (commit, refspec, from string) {
-	if m.Pull > 0 {
+	if m.Pull > 0 && !isUpdate(m) {
 		return m.Head, fmt.Sprintf("+refs/pull/%d/head:refs/sandpiper/fetch/pull/%[1]d", m.Pull), fmt.Sprintf("pull/%d", m.Pull)
 	}
 	return m.Base, fmt.Sprintf("+refs/heads/%s:refs/sandpiper/fetch/heads/%[1]s", m.BaseBranch), m.BaseBranch
@@ -56,7 +56,10 @@ func (e *Engine) fix(ctx context.Context, _ *github.Client, m *store.Mission, c 
 		return "", err
 	}
 	key := fmt.Sprintf("%s:%d:%d", c.Place, c.CommentID, c.Line)
-	if c.Place == webhooks.Review { // which may have been an ask already, by its state
+	switch {
+	case c.Verb == "update":
+		key = updateKey + key
+	case c.Place == webhooks.Review: // which may have been an ask already, by its state
 		key = reviewKey(c.CommentID)
 	}
 	ask := store.Ask{Key: key, Mission: m.ID, Login: c.Author.Login, Instruction: c.Args, Head: head, HandsBack: true, At: c.At}
@@ -134,7 +137,11 @@ func (e *Engine) waiting(ctx context.Context, m *store.Mission) (next, error) {
 	m.Head, m.Outcome, m.Message = head, "", ""
 	m.Host, m.ReadyAt = "", e.Now()
 	m.CommentDigest = "" // the time of the last one stands in it
-	return next{step: stepQueue, found: fmt.Sprintf("round %d on %.7s, asked for by %s", m.Attempt, head, asks[0].Login)}, nil
+	onto, err := e.beginUpdate(ctx, m, asks)
+	if err != nil {
+		return next{}, err
+	}
+	return next{step: stepQueue, found: fmt.Sprintf("round %d on %.7s%s, asked for by %s", m.Attempt, head, onto, asks[0].Login)}, nil
 }
 
 // mayGoOn says from which head the next round starts, or why there is none; that is said on the pull request, once.
@@ -225,7 +232,7 @@ func (e *Engine) tellRound(ctx context.Context, m *store.Mission) error {
 		return nil
 	}
 	run, err := e.Store.Run(ctx, m.Run)
-	if errors.Is(err, store.ErrNone) || err == nil && !isFollowUp(m, run) {
+	if errors.Is(err, store.ErrNone) || err == nil && !isFollowUp(m, run) && !isUpdate(m) {
 		return nil
 	}
 	if err != nil {

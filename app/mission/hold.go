@@ -28,16 +28,17 @@ func (e *Engine) askGates(ctx context.Context, m *store.Mission, stored promote.
 	if err != nil {
 		return err
 	}
+	changes, objects := o.contents()
 	var ids []string
 	room := int64(contentMost)
-	for _, c := range o.Changes {
+	for _, c := range changes {
 		if room -= c.Size; room < 0 || c.NewMode == "160000" {
 			continue
 		}
 		ids = append(ids, slices.DeleteFunc([]string{c.OldID, c.NewID}, func(id string) bool { return id == "" })...)
 	}
 	in := gates.Input{
-		Changes: o.Changes, Protected: p.Protects, Read: func(string) ([]byte, bool) { return nil, false },
+		Changes: changes, LFS: objects, Protected: p.Protects, Read: func(string) ([]byte, bool) { return nil, false },
 		Secrets: func(_, text string) []gates.Secret { return gates.FindSecrets(text) },
 	}
 	if in.Content, err = stored.Blobs(ctx, ids, gates.ContentMost); err != nil {
@@ -64,6 +65,23 @@ func (e *Engine) askGates(ctx context.Context, m *store.Mission, stored promote.
 		}
 	}
 	return nil
+}
+
+// contents are the changes as they would be without Git LFS, since what counts are contents and not pointers to them, and the
+// files whose objects come or are there.
+func (o offer) contents() (changes []sandbox.Change, objects map[string]bool) {
+	objects = map[string]bool{}
+	real := map[string]sandbox.Change{}
+	for _, f := range o.LFS {
+		objects[f.Content.Path], real[f.Content.Path] = true, f.Content
+	}
+	for _, c := range o.Changes {
+		if content, ok := real[c.Path]; ok {
+			c = content
+		}
+		changes = append(changes, c)
+	}
+	return changes, objects
 }
 
 // held are the gates that keep an offer from being what a level says: gates.Block from being a pull request, gates.Draft from

@@ -87,6 +87,9 @@ func commitRequest(m *store.Mission, run *store.Run, bot promote.Person, p *poli
 	if isFollowUp(m, run) {
 		r.FollowUp = &promote.FollowUp{Round: run.Attempt, Head: run.Base}
 	}
+	if isUpdate(m) {
+		r.Onto = m.Head
+	}
 	return r
 }
 

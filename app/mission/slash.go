@@ -26,6 +26,7 @@ const helpText = `One command a line, by people with write access:
 | ` + "`/sandpiper approve COMMIT`" + ` | approves exactly this head of the pull request, for teams without reviews |
 | ` + "`/sandpiper allow GATE…`" + ` | lets what a gate found pass, for exactly this change |
 | ` + "`/sandpiper fix [words]`" + ` | sends it on: another round on its pull request, with the review threads, the failed checks and the words; also on top of what others have pushed |
+| ` + "`/sandpiper update [words]`" + ` | the same, from the newest commit of the base branch: the agent is given both sides of what conflicts, and its result is pushed as a merge |
 | ` + "`/sandpiper discard`" + ` | ends it and removes the sandbox; an open pull request of it is closed |
 | ` + "`/sandpiper help`" + ` | shows this |`
 
@@ -73,7 +74,7 @@ func (e *Engine) slash(ctx context.Context, c webhooks.Slash) (string, error) {
 	if !known {
 		return say("There is no command `" + strings.ReplaceAll(c.Verb, "`", "") + "`.\n\n" + helpText)
 	}
-	if m == nil && c.IsPR && (c.Verb == "fix" || c.Verb == "continue") {
+	if m == nil && c.IsPR && (c.Verb == "fix" || c.Verb == "continue" || c.Verb == "update") {
 		return say(notOurs)
 	}
 	if m == nil {
@@ -110,6 +111,7 @@ var verbs = map[string]func(*Engine, context.Context, *github.Client, *store.Mis
 	"discard":  (*Engine).discard,
 	"fix":      (*Engine).fix,
 	"continue": (*Engine).fix,
+	"update":   (*Engine).fix,
 	"approve":  (*Engine).approve,
 	"allow":    (*Engine).allow,
 	"promote":  (*Engine).selection,

@@ -50,7 +50,9 @@ func (e *Engine) readFollowUp(ctx context.Context, m *store.Mission) (*agent.Fol
 	if f.Threads, err = e.openThreads(ctx, gh, m, people); err != nil {
 		return nil, err
 	}
-	f.Checks, err = e.failedChecks(ctx, m, previous)
+	if f.Checks, err = e.failedChecks(ctx, m, previous); err == nil && isUpdate(m) {
+		f.Sides, err = e.sides(ctx, m)
+	}
 	return f, err
 }
 

@@ -56,8 +56,9 @@ type task struct {
 	Title  string `json:"title"`
 	Body   string `json:"body"`
 	Author string `json:"author"`
-	Label  string `json:"label,omitempty"` // that started it
-	Role   string `json:"role,omitempty"`  // of the requester, as it was then
+	Label  string `json:"label,omitempty"`  // that started it
+	Role   string `json:"role,omitempty"`   // of the requester, as it was then
+	Update bool   `json:"update,omitempty"` // the present round starts from the newest commit of the base branch
 }
 
 // labelled starts a mission when the trigger label was put on an issue or pull request.

@@ -106,11 +106,11 @@ func (s *Store) Begin(ctx context.Context, m *Mission) error {
 // a tick that runs at the same time cannot write over it.
 func (s *Store) Save(ctx context.Context, m *Mission, now time.Time) error {
 	m.UpdatedAt = now
-	_, err := s.exec(ctx, `update missions set owner = ?, name = ?, title = ?, base_branch = ?, base = ?, head = ?,
+	_, err := s.exec(ctx, `update missions set owner = ?, name = ?, title = ?, base_branch = ?, base = ?, head = ?, task = ?,
 		policy = ?, policy_source = ?, step = ?, attempt = ?, run = ?, outcome = ?, message = ?, pull = ?, pull_url = ?, branch = ?,
 		comment_id = ?, comment_digest = ?, failures = ?,
 		due_at = case when want <> ? or next_head <> ? then cast(? as bigint) else cast(? as bigint) end, updated_at = ?, ended_at = ?, host = ?, ready_at = ?, own_rules = ? where id = ?`,
-		m.Owner, m.Name, m.Title, m.BaseBranch, m.Base, m.Head,
+		m.Owner, m.Name, m.Title, m.BaseBranch, m.Base, m.Head, m.Task,
 		m.Policy, m.PolicySource, m.Step, m.Attempt, m.Run, m.Outcome, m.Message, m.Pull, m.PullURL, m.Branch,
 		m.CommentID, m.CommentDigest, m.Failures,
 		m.Want, m.NextHead, millis(now), millis(m.DueAt), millis(m.UpdatedAt), millis(m.EndedAt), m.Host, millis(m.ReadyAt), m.OwnRules, m.ID)

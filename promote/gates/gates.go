@@ -94,7 +94,8 @@ type Input struct {
 	Secrets   func(path, text string) []Secret
 	Findings  []sandbox.Finding
 	Lost      []Evidence
-	Workflows bool // the App may change workflow files
+	LFS       map[string]bool // files of Git LFS whose object is at GitHub, or comes with the change
+	Workflows bool            // the App may change workflow files
 }
 
 // ContentMost is how many bytes of one file are looked at. A longer file is too large to be reviewed.

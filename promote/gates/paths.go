@@ -117,34 +117,33 @@ func escapes(dir, to string) bool {
 
 const lfsPointer = "version https://git-lfs.github.com/spec/v1\n"
 
-// lfs finds files of Git LFS that would come without their object: the bot pushes git's objects and no others. A pointer
-// that only moved has its object at GitHub already.
+// lfs finds files of Git LFS that would come without their object. A pointer that only moved has its object at GitHub already.
 func lfs(in Input) (found []Evidence) {
 	known := map[string]bool{}
 	for _, c := range in.Changes {
 		known[c.OldID] = true
 	}
 	for _, c := range in.Changes {
-		if c.Kind == sandbox.Deleted || c.NewMode == "160000" || c.NewMode == "120000" {
+		if c.Kind == sandbox.Deleted || c.NewMode == "160000" || c.NewMode == "120000" || in.LFS[c.Path] {
 			continue
 		}
 		was := bytes.HasPrefix(in.Content[c.OldID], []byte(lfsPointer)) && c.OldID != ""
 		is := bytes.HasPrefix(in.Content[c.NewID], []byte(lfsPointer))
 		switch {
 		case is && !known[c.NewID]:
-			found = append(found, Evidence{Path: c.Path, Text: "a pointer of Git LFS whose object the bot cannot upload"})
-		case !is && (was || tracked(in, c.Path)):
-			found = append(found, Evidence{Path: c.Path, Text: "tracked by Git LFS, but this is the content itself, which the bot cannot upload there"})
+			found = append(found, Evidence{Path: c.Path, Text: "a pointer of Git LFS whose object is not at GitHub: write the content in its place, and the bot uploads it"})
+		case !is && c.Size > 0 && (was || Tracked(in.Read, c.Path)):
+			found = append(found, Evidence{Path: c.Path, Text: "a file of Git LFS, but this is the content itself: no attribute asks for a pointer any more, or it is too large to be uploaded"})
 		}
 	}
 	return found
 }
 
-// tracked says whether .gitattributes give a path to Git LFS. The one nearest to the file, and in it the last line that
+// Tracked says whether .gitattributes give a path to Git LFS. The one nearest to the file, and in it the last line that
 // matches, decides.
-func tracked(in Input, name string) bool {
+func Tracked(read func(path string) ([]byte, bool), name string) bool {
 	for dir := path.Dir(name); ; dir = path.Dir(dir) {
-		if text, ok := in.Read(path.Join(dir, ".gitattributes")); ok {
+		if text, ok := read(path.Join(dir, ".gitattributes")); ok {
 			rel := strings.TrimPrefix(name, strings.TrimPrefix(dir+"/", "./"))
 			if yes, decided := attribute(string(text), rel); decided {
 				return yes

@@ -60,6 +60,13 @@ func testPromoteHunks(t *testing.T, f Fixture) {
 	if got := f.Store(t, "ls-tree", sandbox.Ref(id, "promoted"), "tool"); !strings.HasPrefix(got, "100755") {
 		t.Errorf("the mode of tool: %s", got)
 	}
+	refusesHunks(t, f, id)
+	numbersHunks(t, f, id)
+}
+
+// refusesHunks names pieces that are not there.
+func refusesHunks(t *testing.T, f Fixture, id sandbox.ID) {
+	t.Helper()
 	for entry, want := range map[string]string{"text:4": "the last one is 3", "bin:1": "no hunks", "new:1": "was added", "none:1": "did not change", "text:mode": "mode did not change", "text:3-2": "backwards"} {
 		_, err := f.Manager.Select(t.Context(), id, sandbox.Selection{Only: []string{entry, "crlf"}}, commitSpec())
 		var wrong *sandbox.ErrSelection
@@ -70,6 +77,11 @@ func testPromoteHunks(t *testing.T, f Fixture) {
 	if _, err := f.Manager.Select(t.Context(), id, sandbox.Selection{Only: []string{"text"}, Drop: []string{"text:1-3"}}, commitSpec()); !errors.Is(err, sandbox.ErrNothing) {
 		t.Errorf("all hunks dropped: %v", err)
 	}
+}
+
+// numbersHunks looks for the numbers in what people are shown.
+func numbersHunks(t *testing.T, f Fixture, id sandbox.ID) {
+	t.Helper()
 	var shown bytes.Buffer
 	w := sandbox.NumberHunks(&shown)
 	if err := errors.Join(f.Manager.Diff(t.Context(), id, w), w.Close()); err != nil {
