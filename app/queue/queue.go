@@ -70,12 +70,7 @@ func Of(host string) string {
 
 // Open brings River's own tables to their newest form and prepares the client. Nothing works before Run.
 func Open(ctx context.Context, o Options, work Work) (*Queue, error) {
-	q := &Queue{Options: o}
-	if o.Postgres {
-		q.driver = riverdatabasesql.New(o.Database)
-	} else {
-		q.driver = riversqlite.New(o.Database)
-	}
+	q := on(o)
 	migrator, err := rivermigrate.New(q.driver, &rivermigrate.Config{Logger: quiet(o.Log)})
 	if err != nil {
 		return nil, fmt.Errorf("queue: %w", err)
@@ -104,6 +99,22 @@ func Open(ctx context.Context, o Options, work Work) (*Queue, error) {
 		return nil, fmt.Errorf("queue: %w", err)
 	}
 	return q, nil
+}
+
+// OpenToAdd is for a program beside the bot: what it adds the bot works on. River's tables have to be there already.
+func OpenToAdd(o Options) (q *Queue, err error) {
+	q = on(o)
+	if q.client, err = river.NewClient(q.driver, &river.Config{Logger: quiet(o.Log)}); err != nil {
+		return nil, fmt.Errorf("queue: %w", err)
+	}
+	return q, nil
+}
+
+func on(o Options) *Queue {
+	if o.Postgres {
+		return &Queue{Options: o, driver: riverdatabasesql.New(o.Database)}
+	}
+	return &Queue{Options: o, driver: riversqlite.New(o.Database)}
 }
 
 // Add has a mission looked at, in the caller's transaction: both or neither.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,14 +14,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-bot/sandpiper/app/queue"
 	"github.com/sandpiper-bot/sandpiper/app/store"
 	"github.com/sandpiper-bot/sandpiper/sandbox/quote"
 )
 
 const missionsHelp = `Look at missions and steer them, in the database of the bot.
 
-The bot may be running: what is asked for here is written down, and it obeys within half a minute, a running agent within
-seconds. Without a running bot it is obeyed at the next start.
+The bot may be running: what is asked for here is written down, and it obeys within seconds. Without a running bot it is obeyed
+at the next start.
 
   sandpiper missions list           the newest missions; --open leaves out those that are over
   sandpiper missions show m-abcde   one mission with its runs and promotion
@@ -90,6 +92,12 @@ func onStore(do func(context.Context, io.Writer, *store.Store, []string) error) 
 		if err != nil {
 			return err
 		}
+		// What becomes due here is queued for the bot, which else would find it at its next look around only.
+		ticks, err := queue.OpenToAdd(queue.Options{Database: s.Pool(), Postgres: s.Postgres(), Log: newLogger(cmd.ErrOrStderr(), c), Now: time.Now})
+		if err != nil {
+			return errors.Join(err, s.Close())
+		}
+		s.Enqueue(func(ctx context.Context, tx *sql.Tx, t store.Tick) error { return ticks.Add(ctx, tx, t.Mission, t.Host, t.At) })
 		return errors.Join(do(cmd.Context(), cmd.OutOrStdout(), s, args), s.Close())
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -116,4 +117,50 @@ func fetch(t *testing.T, url, password string) (int, string) {
 	var b strings.Builder
 	answer.Write(&b)
 	return answer.StatusCode, b.String()
+}
+
+// TestWishFromTheCommandLine is queued with the wish, so that the bot obeys at once and not when it looks around for what it
+// has missed.
+func TestWishFromTheCommandLine(t *testing.T) {
+	t.Parallel()
+	for name, address := range map[string]func(*testing.T) string{
+		"SQLite":     func(*testing.T) string { return "" },
+		"PostgreSQL": func(t *testing.T) string { return database.Database(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, calc(fixes))
+			url := address(t)
+			w.env = []string{"DATABASE_URL=" + url}
+			w.start()
+			n := w.openIssue("Sum returns 0", "")
+			w.label("octavia", n)
+			w.until("the mission waits", func() bool { return strings.Contains(w.bot.text(), `"next":"waiting"`) })
+			w.bot.stop() // so that nobody takes what is queued
+			if got := w.queued(url); got != 0 {
+				t.Errorf("%d ticks are queued for a mission that waits for people", got)
+			}
+			if out, code := w.program("missions", "cancel", w.only().ID); code != 0 {
+				t.Fatalf("cancel: %d, %s", code, out)
+			}
+			if got := w.queued(url); got != 1 {
+				t.Errorf("%d ticks are queued, want 1", got)
+			}
+			w.start()
+			w.closed()
+		})
+	}
+}
+
+// queued counts the ticks that wait in the bot's database.
+func (w *world) queued(url string) (n int) {
+	w.t.Helper()
+	driver := "pgx"
+	if url == "" {
+		driver, url = "sqlite", "file:"+filepath.Join(w.dir, "state", "sandpiper.db")
+	}
+	db := must1(sql.Open(driver, url))(w.t)
+	defer db.Close()
+	must(w.t, db.QueryRowContext(w.t.Context(), "select count(*) from river_job where kind = 'tick' and state in ('available', 'scheduled')").Scan(&n))
+	return n
 }
