@@ -34,7 +34,7 @@ func (r *Reporter) Gate(ctx context.Context, gh *github.Client, t Target, key Ex
 	output := &github.CheckRunOutput{Title: github.String(r.o.Redact(g.Title)), Summary: github.String(r.o.Redact(g.Summary))}
 	done := newest.GetStatus() == "completed"
 	switch {
-	case done && g.Open:
+	case done && g.Open && newest.GetConclusion() == string(Success):
 		return nil
 	case newest == nil, done:
 		options := github.CreateCheckRunOptions{
@@ -58,4 +58,28 @@ func (r *Reporter) Gate(ctx context.Context, gh *github.Client, t Target, key Ex
 	}
 	_, err := r.patch(ctx, gh, t, newest.GetID(), change)
 	return err
+}
+
+// EndGate ends what still waits on a commit, with a sentence why. It is cancelled, and not neutral: GitHub takes neutral and skipped for
+// a required check's success, and a branch may be put back onto the commit
+// (https://docs.github.com/pull-requests/collaborating-with-pull-requests/collaborating-on-repositories-with-code-quality-features/about-status-checks).
+func (r *Reporter) EndGate(ctx context.Context, gh *github.Client, t Target, check, why string) error {
+	defer r.enter(t.HeadSHA + check)()
+	runs, err := r.list(ctx, gh, t, RunName(check))
+	if err != nil {
+		return err
+	}
+	for _, run := range runs {
+		if _, ours := ParseExternalID(run.GetExternalID()); !ours || run.GetStatus() == "completed" {
+			continue
+		}
+		_, err := r.patch(ctx, gh, t, run.GetID(), update{UpdateCheckRunOptions: github.UpdateCheckRunOptions{
+			Name: RunName(check), Status: github.String("completed"), Conclusion: github.String(string(Cancelled)), CompletedAt: timestamp(r.o.Now()),
+			Output: &github.CheckRunOutput{Title: github.String(r.o.Redact(why)), Summary: github.String(r.o.Redact(why) + ".")},
+		}})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

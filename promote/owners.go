@@ -35,19 +35,26 @@ func (p *publication) first(ctx context.Context, commit string, paths []string) 
 
 var ownerForm = regexp.MustCompile(`^@([A-Za-z0-9-]+)(?:/([A-Za-z0-9._-]+))?$`)
 
-// owners are the accounts and teams that own any of the paths: for each path those of the last line that matches. Addresses
-// of mail cannot be asked for a review.
+// OwnersFiles are the places of a CODEOWNERS file, the first of which that is there counts.
+func OwnersFiles() []string { return slices.Clone(ownersFiles) }
+
+// OwnersOf are the owners of a path as the text of a CODEOWNERS file has them, those of the last line that matches: @login, @org/team, or an
+// address of mail.
+func OwnersOf(codeowners, path string) (own []string) {
+	for line := range strings.Lines(codeowners) {
+		line, _, _ = strings.Cut(line, " #")
+		f := strings.Fields(line)
+		if len(f) > 0 && !strings.HasPrefix(f[0], "#") && owns(f[0], path) {
+			own = f[1:]
+		}
+	}
+	return own
+}
+
+// owners are the accounts and teams that own any of the paths. Addresses of mail cannot be asked for a review.
 func owners(codeowners string, paths []string) (people, teams []string) {
 	for _, path := range paths {
-		var own []string
-		for line := range strings.Lines(codeowners) {
-			line, _, _ = strings.Cut(line, " #")
-			f := strings.Fields(line)
-			if len(f) > 0 && !strings.HasPrefix(f[0], "#") && owns(f[0], path) {
-				own = f[1:]
-			}
-		}
-		for _, o := range own {
+		for _, o := range OwnersOf(codeowners, path) {
 			switch m := ownerForm.FindStringSubmatch(o); {
 			case m == nil:
 			case m[2] != "":

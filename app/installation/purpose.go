@@ -11,6 +11,7 @@ const (
 	Checks                 // checks: write
 	Issues                 // issues: write, and pull_requests: write for comments on pull requests
 	Promote                // contents: write, pull_requests: write
+	Members                // members: read, which an App of ours need not have
 )
 
 func (p Purpose) String() string {
@@ -23,6 +24,8 @@ func (p Purpose) String() string {
 		return "issues"
 	case Promote:
 		return "promote"
+	case Members:
+		return "members"
 	}
 	return "unknown purpose"
 }
@@ -39,6 +42,8 @@ func (p Purpose) permissions() *github.InstallationPermissions {
 		permissions.Issues, permissions.PullRequests = write, write
 	case Promote:
 		permissions.Contents, permissions.PullRequests = write, write
+	case Members:
+		permissions.Members = read
 	}
 	return permissions
 }

@@ -167,6 +167,9 @@ func (e *Engine) mend(ctx context.Context) error {
 }
 
 func (e *Engine) mendRuns(ctx context.Context, m *store.Mission) error {
+	if err := e.endGates(ctx, m, "", "the mission has ended ("+orFirst(m.Message, m.Outcome)+")"); err != nil {
+		return err
+	}
 	gh, err := e.GitHub.Client(ctx, repoOf(m), installation.Checks)
 	if err != nil {
 		return err

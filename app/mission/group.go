@@ -113,11 +113,7 @@ func (e *Engine) groupGate(ctx context.Context, m *store.Mission) error {
 	if err != nil {
 		return fmt.Errorf("pull request %d: %w", m.Number, err)
 	}
-	p, err := policyOf(of)
-	if err != nil {
-		return err
-	}
-	standing, err := e.count(ctx, read, of, p, pr.GetHead().GetSHA())
+	standing, err := e.stands(ctx, read, of, pr, pr.GetHead().GetSHA())
 	if err != nil {
 		return err
 	}
@@ -125,5 +121,10 @@ func (e *Engine) groupGate(ctx context.Context, m *store.Mission) error {
 	if err != nil {
 		return err
 	}
-	return e.Reporter.Gate(ctx, report, e.target(m), checks.ExternalID{Mission: m.ID, Run: m.Run, Check: gateName, Attempt: 1}, standing)
+	r := checks.Result{Check: checks.Check{Name: gateName, Run: "the review gate of the pull request"}, Conclusion: checks.Success, Summary: standing.Title, Completed: e.Now()}
+	if !standing.Open { // it does not wait: nobody looks at the group again, and the queue makes another one
+		r.Conclusion, r.Summary = checks.Failure, "the gate of the pull request is closed: "+standing.Title
+	}
+	_, err = e.Reporter.Complete(ctx, report, e.target(m), checkKey(m, r.Check), r)
+	return err
 }

@@ -124,6 +124,13 @@ func (e *Engine) pullChanged(ctx context.Context, c webhooks.PullRequestChanged)
 	switch c.Action {
 	case "closed":
 		return e.pullClosed(ctx, c)
+	case "edited": // perhaps it is for another base now
+		if m, err := e.missionOfPull(ctx, c.Repo.ID, c.Number); m != nil || err != nil {
+			if err == nil {
+				err = e.gate(ctx, m)
+			}
+			return "the review gate of the pull request", err
+		}
 	case "synchronize", "reopened":
 		if m, err := e.missionOfPull(ctx, c.Repo.ID, c.Number); m != nil || err != nil {
 			if err == nil {

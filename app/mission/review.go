@@ -54,17 +54,14 @@ func (e *Engine) setGate(ctx context.Context, m *store.Mission, fresh bool) erro
 		return fmt.Errorf("pull request %d: %w", m.Pull, err)
 	}
 	if pr.GetState() != "open" {
-		return nil
+		return e.endGates(ctx, m, "", "the pull request is closed")
 	}
-	p, err := policyOf(m)
+	head, err := e.branchHead(ctx, m)
 	if err != nil {
 		return err
 	}
-	standing, err := e.count(ctx, read, m, p, pr.GetHead().GetSHA())
+	standing, err := e.stands(ctx, read, m, pr, head)
 	if err != nil {
-		return err
-	}
-	if err := e.unsettled(ctx, m, &standing); err != nil {
 		return err
 	}
 	report, err := e.GitHub.Client(ctx, repoOf(m), installation.Checks)
@@ -72,70 +69,144 @@ func (e *Engine) setGate(ctx context.Context, m *store.Mission, fresh bool) erro
 		return err
 	}
 	target := e.target(m)
-	target.HeadSHA = pr.GetHead().GetSHA()
-	target.Fresh = fresh && target.HeadSHA == m.Head
+	target.HeadSHA = head
+	target.Fresh = fresh && head == m.Head
+	if err := e.Store.AddEffect(ctx, shownGate(m, head), 0, e.Now()); err != nil {
+		return err
+	}
 	key := checks.ExternalID{Mission: m.ID, Run: m.Run, Check: gateName, Attempt: 1}
-	return e.Reporter.Gate(ctx, report, target, key, standing)
+	if err := e.Reporter.Gate(ctx, report, target, key, standing); err != nil {
+		return err
+	}
+	if err := e.endGates(ctx, m, head, fmt.Sprintf("superseded: the head is %.12s now", head)); err != nil {
+		return err
+	}
+	if pr.GetHead().GetSHA() != head {
+		return errLag
+	}
+	return nil
 }
 
-// count says where the gate stands: who has approved this head, who objects, and who does not count and why.
-func (e *Engine) count(ctx context.Context, gh *github.Client, m *store.Mission, p *policy.Policy, head string) (checks.Gate, error) {
-	reviews, err := latestReviews(ctx, gh, m)
+// errLag says that the API still shows an older head than git does (quern-dev/quern#88: a gate let an unreviewed commit pass so).
+var errLag = errors.New("the API does not show the head of the pull request yet")
+
+// stands says where the gate stands on the head that git has. It is never open while the API shows another one, while the pull request
+// is for another base than the change was made and checked for, or while another gate waits for a person.
+func (e *Engine) stands(ctx context.Context, gh *github.Client, m *store.Mission, pr *github.PullRequest, head string) (checks.Gate, error) {
+	p, err := policyOf(m)
 	if err != nil {
 		return checks.Gate{}, err
 	}
-	said, err := e.Store.Approvals(ctx, m.ID, head)
+	t, err := e.count(ctx, gh, m, p, head)
 	if err != nil {
 		return checks.Gate{}, err
+	}
+	if api := pr.GetHead().GetSHA(); api != head {
+		t.waits = append(t.waits, fmt.Sprintf("GitHub shows the head %.7s, git has %.7s", api, head))
+	}
+	if base := pr.GetBase().GetRef(); base != m.BaseBranch {
+		t.waits = append(t.waits, fmt.Sprintf("the pull request is for %s now, and this was made and checked for %s", base, m.BaseBranch))
+	}
+	if t.enough() && len(t.waits) == 0 {
+		if err := e.countAuthors(ctx, gh, m, &t); err != nil {
+			return checks.Gate{}, err
+		}
+	}
+	if t.enough() && len(t.waits) == 0 {
+		if err := e.countOwners(ctx, gh, m, &t); err != nil {
+			return checks.Gate{}, err
+		}
+	}
+	g := t.gate(m, p)
+	return g, e.unsettled(ctx, m, &g)
+}
+
+// tally is who has said what of a head.
+type tally struct {
+	head              string
+	need              int
+	approved          []string // logins, each once
+	objections, notes []string
+	waits             []string // what else keeps the gate closed
+}
+
+func (t *tally) enough() bool { return len(t.objections) == 0 && len(t.approved) >= t.need }
+
+// without takes back an approval, and says why.
+func (t *tally) without(login, why string) {
+	n := len(t.approved)
+	t.approved = slices.DeleteFunc(t.approved, func(a string) bool { return strings.EqualFold(a, login) })
+	if len(t.approved) < n {
+		t.notes = append(t.notes, fmt.Sprintf("%s: %s", quote.Text(login), why))
+	}
+}
+
+// count says who has approved this head, who objects, and who does not count and why.
+func (e *Engine) count(ctx context.Context, gh *github.Client, m *store.Mission, p *policy.Policy, head string) (tally, error) {
+	t := tally{head: head, need: p.Review.Approvals}
+	reviews, err := latestReviews(ctx, gh, m)
+	if err != nil {
+		return t, err
+	}
+	said, err := e.Store.Approvals(ctx, m.ID, head)
+	if err != nil {
+		return t, err
 	}
 	for _, login := range said {
 		reviews = append(reviews, vote{login: login, state: "APPROVED", commit: head, person: true, how: "by a comment"})
 	}
-	approved := map[string]bool{}
-	var objections, notes []string
 	for _, r := range reviews {
 		counts, why, err := e.counts(ctx, gh, m, p, r, head)
 		switch {
 		case err != nil:
-			return checks.Gate{}, err
+			return t, err
 		case !counts:
-			notes = append(notes, fmt.Sprintf("%s: %s", quote.Text(r.login), why))
+			t.notes = append(t.notes, fmt.Sprintf("%s: %s", quote.Text(r.login), why))
 		case r.state == "APPROVED":
-			approved[r.login] = true
+			if !slices.Contains(t.approved, r.login) {
+				t.approved = append(t.approved, r.login)
+			}
 		default:
-			objections = append(objections, quote.Text(r.login))
+			t.objections = append(t.objections, quote.Text(r.login))
 		}
 	}
-	need := p.Review.Approvals
-	g := checks.Gate{Open: len(objections) == 0 && len(approved) >= need}
-	switch {
-	case len(objections) > 0:
-		g.Title = fmt.Sprintf("%s asked for changes", strings.Join(objections, ", "))
-	case g.Open:
-		g.Title = fmt.Sprintf("%d of %d approvals of %.7s", len(approved), need, head)
-	default:
-		g.Title = fmt.Sprintf("waiting for %d of %d approvals of %.7s", need-len(approved), need, head)
-	}
-	g.Summary = gateSummary(m, p, head, approved, notes)
-	return g, nil
+	slices.Sort(t.approved)
+	return t, nil
 }
 
-func gateSummary(m *store.Mission, p *policy.Policy, head string, approved map[string]bool, notes []string) string {
+// gate is what the tally says to people.
+func (t *tally) gate(m *store.Mission, p *policy.Policy) checks.Gate {
+	g := checks.Gate{Open: t.enough() && len(t.waits) == 0, Summary: t.summary(m, p)}
+	switch {
+	case len(t.objections) > 0:
+		g.Title = fmt.Sprintf("%s asked for changes", strings.Join(t.objections, ", "))
+	case len(t.approved) < t.need:
+		g.Title = fmt.Sprintf("waiting for %d of %d approvals of %.7s", t.need-len(t.approved), t.need, t.head)
+	case len(t.waits) > 0:
+		g.Title = "waiting: " + t.waits[0]
+	default:
+		g.Title = fmt.Sprintf("%d of %d approvals of %.7s", len(t.approved), t.need, t.head)
+	}
+	return g
+}
+
+func (t *tally) summary(m *store.Mission, p *policy.Policy) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "An approval counts when it is of exactly `%s`, by a person with write access", head)
+	fmt.Fprintf(&b, "An approval counts when it is of exactly `%s`, by a person with write access", t.head)
 	if !p.Review.Requester {
 		fmt.Fprintf(&b, " other than %s, who asked for this", quote.Text(m.Requester))
 	}
-	b.WriteString(". A push makes this wait again. Without reviews: `/sandpiper approve " + head[:min(12, len(head))] + "`.\n")
-	names := make([]string, 0, len(approved))
-	for login := range approved {
-		names = append(names, quote.Text(login))
+	b.WriteString(". A push makes this wait again. Without reviews: `/sandpiper approve " + t.head[:min(12, len(t.head))] + "`.\n")
+	if t.head != m.Head {
+		fmt.Fprintf(&b, "\nThis head is not Sandpiper's: it pushed `%.12s`, and its checks and gates looked at that.\n", m.Head)
 	}
-	slices.Sort(names)
-	if len(names) > 0 {
-		fmt.Fprintf(&b, "\nApproved by %s.\n", strings.Join(names, ", "))
+	if len(t.approved) > 0 {
+		fmt.Fprintf(&b, "\nApproved by %s.\n", quote.Text(strings.Join(t.approved, ", ")))
 	}
-	for _, n := range notes {
+	for _, w := range t.waits {
+		fmt.Fprintf(&b, "\n- waits: %s", quote.Text(w))
+	}
+	for _, n := range t.notes {
 		fmt.Fprintf(&b, "\n- does not count: %s", n)
 	}
 	return b.String()
@@ -215,9 +286,14 @@ func (e *Engine) approve(ctx context.Context, gh *github.Client, m *store.Missio
 	if err != nil {
 		return "", fmt.Errorf("pull request %d: %w", m.Pull, err)
 	}
-	head := pr.GetHead().GetSHA()
+	head, err := e.branchHead(ctx, m)
+	if err != nil {
+		return "", err
+	}
 	given, _, _ := strings.Cut(strings.ToLower(c.Args), " ")
 	switch {
+	case pr.GetState() != "open":
+		return "The pull request is closed; there is nothing to approve.", nil
 	case len(given) < 7 || !strings.HasPrefix(head, given):
 		return fmt.Sprintf("Say which commit: the head of #%d is `%s`.", m.Pull, head[:min(12, len(head))]), nil
 	case c.Author.Login == m.Requester:

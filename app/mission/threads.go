@@ -15,6 +15,7 @@ import (
 	"github.com/sandpiper-bot/sandpiper/app/installation"
 	"github.com/sandpiper-bot/sandpiper/app/store"
 	"github.com/sandpiper-bot/sandpiper/checks"
+	"github.com/sandpiper-bot/sandpiper/promote"
 	"github.com/sandpiper-bot/sandpiper/sandbox/probe"
 )
 
@@ -205,39 +206,43 @@ func (e *Engine) failedChecks(ctx context.Context, m *store.Mission, previous *s
 	return failed, nil
 }
 
-// answer replies to each thread that the round was given, once, with what the pushed commit does about it.
+// answer replies to each thread that the round was given, once, with what the pushed commit does about it. A thread whose lines it
+// changes is resolved, where the required checks passed.
 func (e *Engine) answer(ctx context.Context, m *store.Mission, run *store.Run) error {
 	if !isFollowUp(m, run) {
-		return nil
-	}
-	var receipt agent.Receipt
-	if err := json.Unmarshal([]byte(run.Receipt), &receipt); err != nil {
-		return fmt.Errorf("receipt of %s: %w", run.ID, err)
-	}
-	given := map[string]bool{}
-	for _, item := range receipt.Items {
-		if item.Kind == "thread" && item.Withheld == "" {
-			given[item.Source] = true
-		}
-	}
-	if len(given) == 0 {
 		return nil
 	}
 	gh, err := e.GitHub.Client(ctx, repoOf(m), installation.Issues)
 	if err != nil {
 		return err
 	}
-	all, err := e.threads(ctx, gh, m)
+	open, err := e.unanswered(ctx, gh, m, run)
 	if err != nil {
 		return err
 	}
-	for _, t := range all {
-		if !given[t[0].GetHTMLURL()] && !given[t[len(t)-1].GetHTMLURL()] {
-			continue
-		}
-		what, err := e.touches(ctx, m, run, t[0])
+	passed, err := passedAll(run)
+	if err != nil {
+		return err
+	}
+	says := map[int64]string{}
+	var done []int64
+	for _, t := range open {
+		what, touched, err := e.touches(ctx, m, run, t[0])
 		if err != nil {
 			return err
+		}
+		if says[t.root()] = what; touched && passed {
+			done = append(done, t.root())
+		}
+	}
+	resolved, err := e.resolve(ctx, m, done)
+	if err != nil {
+		return err
+	}
+	for _, t := range open {
+		what := says[t.root()]
+		if resolved[t.root()] {
+			what += " Resolved with that; open it again if it is not what you meant."
 		}
 		if err := e.replyOnce(ctx, gh, m, t, what); err != nil {
 			return err
@@ -246,9 +251,68 @@ func (e *Engine) answer(ctx context.Context, m *store.Mission, run *store.Run) e
 	return nil
 }
 
+// unanswered are the threads that the round was given and has not answered yet.
+func (e *Engine) unanswered(ctx context.Context, gh *github.Client, m *store.Mission, run *store.Run) (open []thread, err error) {
+	var receipt agent.Receipt
+	if err := json.Unmarshal([]byte(run.Receipt), &receipt); err != nil {
+		return nil, fmt.Errorf("receipt of %s: %w", run.ID, err)
+	}
+	given := map[string]bool{}
+	for _, item := range receipt.Items {
+		if item.Kind == "thread" && item.Withheld == "" {
+			given[item.Source] = true
+		}
+	}
+	if len(given) == 0 {
+		return nil, nil
+	}
+	all, err := e.threads(ctx, gh, m)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range all {
+		if !given[t[0].GetHTMLURL()] && !given[t[len(t)-1].GetHTMLURL()] {
+			continue
+		}
+		_, answered, err := e.Store.Effect(ctx, replyKey(m, t))
+		if err != nil {
+			return nil, err
+		}
+		if !answered {
+			open = append(open, t)
+		}
+	}
+	return open, nil
+}
+
+// passedAll says whether no required check of a run failed: a thread is not done by a commit that breaks something else.
+func passedAll(run *store.Run) (bool, error) {
+	results, err := resultsOf(run)
+	return err == nil && checks.Passed(listed(results), results), err
+}
+
+// resolve marks threads as resolved, as far as the App may: to answer is what has to be done.
+func (e *Engine) resolve(ctx context.Context, m *store.Mission, roots []int64) (map[int64]bool, error) {
+	if len(roots) == 0 {
+		return nil, nil
+	}
+	gh, err := e.GitHub.Client(ctx, repoOf(m), installation.Promote)
+	if err != nil {
+		return nil, err
+	}
+	resolved, err := promote.ResolveThreads(ctx, gh, m.Owner, m.Name, m.Pull, roots)
+	if errors.Is(err, promote.ErrForbidden) {
+		e.Log.Warn("review threads stay open", "mission", m.ID, "error", err)
+		return resolved, nil
+	}
+	return resolved, err
+}
+
+func replyKey(m *store.Mission, t thread) string { return fmt.Sprintf("thread:%d:%s", t.root(), m.Run) }
+
 // replyOnce answers a thread for the present run.
 func (e *Engine) replyOnce(ctx context.Context, gh *github.Client, m *store.Mission, t thread, text string) error {
-	key := fmt.Sprintf("thread:%d:%s", t.root(), m.Run)
+	key := replyKey(m, t)
 	if _, done, err := e.Store.Effect(ctx, key); done || err != nil {
 		return err
 	}
@@ -271,11 +335,11 @@ func (e *Engine) replyOnce(ctx context.Context, gh *github.Client, m *store.Miss
 	return e.Store.AddEffect(context.WithoutCancel(ctx), key, id, e.Now())
 }
 
-// touches says what the commit of a round does to the lines of a thread.
-func (e *Engine) touches(ctx context.Context, m *store.Mission, run *store.Run, c *github.PullRequestComment) (string, error) {
+// touches says what the commit of a round does to the lines of a thread, and whether it changes them.
+func (e *Engine) touches(ctx context.Context, m *store.Mission, run *store.Run, c *github.PullRequestComment) (string, bool, error) {
 	diff, err := e.Git.Read(ctx, storeKey(m.RepositoryID), plainDiff(run.Base, m.Head, ":(literal)"+c.GetPath()))
 	if err != nil {
-		return "", fmt.Errorf("diff of %.7s: %w", m.Head, err)
+		return "", false, fmt.Errorf("diff of %.7s: %w", m.Head, err)
 	}
 	first, last := c.GetOriginalStartLine(), c.GetOriginalLine()
 	if first == 0 {
@@ -285,13 +349,13 @@ func (e *Engine) touches(ctx context.Context, m *store.Mission, run *store.Run, 
 	commit := fmt.Sprintf("`%.12s`", m.Head)
 	switch {
 	case len(diff) == 0:
-		return commit + " does not change this file. Whether that answers this is for you to say.", nil
+		return commit + " does not change this file. Whether that answers this is for you to say.", false, nil
 	case known && hunkTouches(diff, first, last):
-		return commit + " changes these lines.", nil
+		return commit + " changes these lines.", true, nil
 	case known:
-		return commit + " changes this file, but not these lines.", nil
+		return commit + " changes this file, but not these lines.", false, nil
 	}
-	return commit + " changes this file.", nil
+	return commit + " changes this file.", false, nil
 }
 
 // hunkTouches says whether a diff without context changes a line of the old file between first and last. Lines that were put in

@@ -110,6 +110,23 @@ func (s *Store) AddEffect(ctx context.Context, key string, id int64, now time.Ti
 	return nil
 }
 
+// Effects gives the keys, in order, of what was done under keys that begin so.
+func (s *Store) Effects(ctx context.Context, begin string) (keys []string, err error) {
+	rows, err := s.query(ctx, `select key from effects where key like ? order by key`, begin+"%")
+	if err != nil {
+		return nil, fmt.Errorf("effects %s: %w", begin, err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var key string
+		if err := rows.Scan(&key); err != nil {
+			return nil, fmt.Errorf("effects %s: %w", begin, err)
+		}
+		keys = append(keys, key)
+	}
+	return keys, rows.Err()
+}
+
 // EffectsSince counts what was done since a moment under keys that begin so.
 func (s *Store) EffectsSince(ctx context.Context, begin string, since time.Time) (n int, err error) {
 	if err := s.row(ctx, `select count(*) from effects where key like ? and at >= ?`, begin+"%", millis(since)).Scan(&n); err != nil {

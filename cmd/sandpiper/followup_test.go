@@ -71,6 +71,34 @@ func (w *world) answers(pull int) (texts []string) {
 	return texts
 }
 
+// resolved says of each thread, by its first words, whether it is.
+func (w *world) resolved(pull int) map[string]bool {
+	w.t.Helper()
+	client := w.as("rita")
+	request := must1(client.NewRequest("POST", "graphql", map[string]any{"query": fmt.Sprintf(`{repository(owner: "acme", name: "calc") { pullRequest(number: %d) {
+		reviewThreads(first: 100) { nodes { isResolved comments(first: 1) { nodes { body } } } } } } }`, pull)}))(w.t)
+	var answer struct {
+		Data struct {
+			Repository struct {
+				PullRequest struct {
+					ReviewThreads struct {
+						Nodes []struct {
+							IsResolved bool
+							Comments   struct{ Nodes []struct{ Body string } }
+						}
+					}
+				}
+			}
+		}
+	}
+	must1(client.Do(w.t.Context(), request, &answer))(w.t)
+	all := map[string]bool{}
+	for _, n := range answer.Data.Repository.PullRequest.ReviewThreads.Nodes {
+		all[n.Comments.Nodes[0].Body] = n.IsResolved
+	}
+	return all
+}
+
 func (w *world) head(pull int) string {
 	w.t.Helper()
 	pr, _, err := w.as("rita").PullRequests.Get(w.t.Context(), "acme", "calc", pull)
@@ -134,11 +162,14 @@ func TestReviewStartsARoundOnTheBotsBranch(t *testing.T) {
 		}
 	}
 	want := []string{
-		fmt.Sprintf("`%.12s` changes these lines.", head),
+		fmt.Sprintf("`%.12s` changes these lines. Resolved with that; open it again if it is not what you meant.", head),
 		fmt.Sprintf("`%.12s` does not change this file. Whether that answers this is for you to say.", head),
 	}
 	if diff := cmp.Diff(want, w.answers(n)); diff != "" {
 		t.Errorf("answers (-want +got)\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]bool{"This has to be 1.": true, "What is this for?": false}, w.resolved(n)); diff != "" {
+		t.Errorf("resolved (-want +got)\n%s", diff)
 	}
 	if body := pulls[0].GetBody(); !strings.Contains(body, head) || !strings.Contains(body, "`notes.txt`") || !strings.Contains(body, "`seen.md`") {
 		t.Errorf("the page is not of the whole pull request:\n%s", body)

@@ -1,9 +1,14 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
+	"strings"
 	"testing"
 
 	gh "github.com/google/go-github/v60/github"
+
+	"github.com/sandpiper-bot/sandpiper/fixtures/github"
 )
 
 // review has a person review a pull request at its head.
@@ -68,4 +73,104 @@ func TestHumansHoldTheGate(t *testing.T) {
 	w.gateIs(made.GetSHA(), "in_progress")
 	w.say("olga", pull, "/sandpiper approve "+head[:12])
 	w.until("an approval of an old head is not taken", func() bool { return w.said(pull, "Say which commit") })
+}
+
+// TestGateIsEndedWhereNobodyWaitsForIt: on a head that was superseded, and on the last one when the pull request is closed.
+func TestGateIsEndedWhereNobodyWaitsForIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, calc(fixes))
+	w.start()
+	_, pr := w.opened()
+	first := pr.GetHead().GetSHA()
+	w.gateIs(first, "in_progress")
+	second := w.pushes("rita", pr.GetHead().GetRef(), "mine.txt", "by rita\n")
+	w.gateIs(second, "in_progress")
+	w.gateIs(first, "cancelled")
+	if _, title := w.gateOf(first); title != "superseded: the head is "+second[:12]+" now" {
+		t.Errorf("the old gate says %q", title)
+	}
+	closed := "closed"
+	_, _, err := w.as("rita").PullRequests.Edit(t.Context(), "acme", "calc", pr.GetNumber(), &gh.PullRequest{State: &closed})
+	must(t, err)
+	w.gateIs(second, "cancelled")
+}
+
+// TestGateCountsWhoMayJudge: nobody their own commit, an owner of what is touched, and nobody while GitHub's answers do not agree.
+func TestGateCountsWhoMayJudge(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, calc(fixes, ".github/CODEOWNERS", "# who\n*.txt @acme/core @Olga\n"))
+	w.start()
+	_, pr := w.opened()
+	n, head := pr.GetNumber(), pr.GetHead().GetSHA()
+	w.review("rita", n, "APPROVE")
+	w.gateSays(head, "in_progress", "waiting: sum.txt is owned by @acme/core @Olga, and who is in a team cannot be read: the App has no permission `members: read`")
+	w.review("olga", n, "APPROVE")
+	w.gateIs(head, "success")
+
+	// Her own commit is not hers to approve, and the API may show the old head for a while.
+	old := w.raw(n)
+	must(t, w.double.AddFault(github.Fault{Method: "GET", Path: fmt.Sprintf("^/repos/acme/calc/pulls/%d$", n), Times: -1, Status: 200, Body: old}))
+	hers := w.pushes("rita", pr.GetHead().GetRef(), "mine.md", "by rita\n")
+	w.say("rita", n, "/sandpiper approve "+hers[:12])
+	w.say("olga", n, "/sandpiper approve "+hers[:12])
+	w.gateSays(hers, "in_progress", "waiting: GitHub shows the head "+head[:7]+", git has "+hers[:7])
+	w.double.ClearFaults()
+	w.gateIs(hers, "success")
+	run := w.runNamed(hers, "review")
+	if text := run.GetOutput().GetSummary(); !strings.Contains(text, "rita: wrote a commit of this") || !strings.Contains(text, "Approved by olga.") {
+		t.Errorf("the gate says\n%s", text)
+	}
+
+	// An approval that is dismissed, and a base that nobody has judged the change for.
+	must1(w.double.Push("acme/calc", github.CommitOptions{Branch: "release", Login: "rita", Message: "a release", Files: map[string]string{"x": "y"}}))(t)
+	_, _, err := w.as("rita").PullRequests.Edit(t.Context(), "acme", "calc", n, &gh.PullRequest{Base: &gh.PullRequestBranch{Ref: gh.String("release")}})
+	must(t, err)
+	w.gateSays(hers, "in_progress", "waiting: the pull request is for release now, and this was made and checked for main")
+	_, _, err = w.as("rita").PullRequests.Edit(t.Context(), "acme", "calc", n, &gh.PullRequest{Base: &gh.PullRequestBranch{Ref: gh.String("main")}})
+	must(t, err)
+	w.gateIs(hers, "success")
+}
+
+// TestTeamsOwnWhatTheyOwn where the App may read who is in one.
+func TestTeamsOwnWhatTheyOwn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, calc(fixes, ".github/CODEOWNERS", "sum.txt @acme/core\n"))
+	w.app = must1(w.double.AddApp(github.AppOptions{
+		Owner: "acme", Name: "Sandpiper With Members", HookSecret: secret,
+		Permissions: map[string]string{"contents": "write", "issues": "write", "pull_requests": "write", "checks": "write", "metadata": "read", "members": "read"},
+		Events:      []string{"issues", "issue_comment", "pull_request", "pull_request_review"},
+	}))(t)
+	w.install = must1(w.double.Install(w.app.Slug, "acme"))(t)
+	must(t, w.double.AddTeam("acme", "core", "olga"))
+	w.start()
+	_, pr := w.opened()
+	n, head := pr.GetNumber(), pr.GetHead().GetSHA()
+	w.review("rita", n, "APPROVE")
+	w.gateSays(head, "in_progress", "waiting: sum.txt is owned by @acme/core, none of whom has approved")
+	review := w.asks("olga", n, "APPROVE", "Good.")
+	w.gateIs(head, "success")
+	_, _, err := w.as("rita").PullRequests.DismissReview(t.Context(), "acme", "calc", n, review.GetID(), &gh.PullRequestReviewDismissalRequest{Message: gh.String("not yet")})
+	must(t, err)
+	w.gateSays(head, "in_progress", "waiting: sum.txt is owned by @acme/core, none of whom has approved")
+}
+
+// raw is a pull request as the API shows it now.
+func (w *world) raw(pull int) string {
+	w.t.Helper()
+	request := must1(w.as("rita").NewRequest("GET", fmt.Sprintf("repos/acme/calc/pulls/%d", pull), nil))(w.t)
+	var body json.RawMessage
+	must1(w.as("rita").Do(w.t.Context(), request, &body))(w.t)
+	return string(body)
+}
+
+// gateSays waits until the gate of a commit is in a state, with exactly that title.
+func (w *world) gateSays(sha, state, title string) {
+	w.t.Helper()
+	var s, got string
+	defer func() {
+		if w.t.Failed() {
+			w.t.Logf("the gate of %.7s is %s: %q", sha, s, got)
+		}
+	}()
+	w.until("the review gate says "+title, func() bool { s, got = w.gateOf(sha); return s == state && got == title })
 }
