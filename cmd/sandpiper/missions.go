@@ -97,7 +97,9 @@ func onStore(do func(context.Context, io.Writer, *store.Store, []string) error) 
 		if err != nil {
 			return errors.Join(err, s.Close())
 		}
-		s.Enqueue(func(ctx context.Context, tx *sql.Tx, t store.Tick) error { return ticks.Add(ctx, tx, t.Mission, t.Host, t.At) })
+		s.Enqueue(func(ctx context.Context, tx *sql.Tx, t store.Tick) error {
+			return ticks.Add(ctx, tx, t.Mission, t.Host, t.At)
+		})
 		return errors.Join(do(cmd.Context(), cmd.OutOrStdout(), s, args), s.Close())
 	}
 }
