@@ -14,19 +14,13 @@ import (
 
 	"github.com/sandpiper-bot/sandpiper/sandbox/collect"
 	"github.com/sandpiper-bot/sandpiper/sandbox/git"
+	"github.com/sandpiper-bot/sandpiper/sandbox/sandboxtest"
 )
 
 var (
 	seed   = flag.Uint64("seed", 0, "of the random trees; 0: a new one")
 	rounds = flag.Int("rounds", 12, "how many random trees are compared")
 )
-
-// names of which random trees are made: few, so that files meet directories, and odd.
-var names = []string{"a", "b", "dir", "x.log", "y.crlf", "z.auto", ".gitignore", ".gitattributes", "sp ace", "new\nline", "qu\"ote", "back\\slash",
-	"-dash", ":colon", "caf\u00e9", "\xff\xfe", "%pc", "st*r", "build", "A"}
-
-var contents = []string{"", "one\n", "two\r\nlines\r\n", "mixed\r\nends\n", "bin\x00\r\n", "*.log\nbuild/\n", "!x.log\n/a\n", "dir/*\n!dir/b\n",
-	"*.crlf text eol=crlf\n*.auto text=auto\n", "* text=auto\n", "*.auto -text\nb ident\n", "$Id$\n", "no newline"}
 
 // TestLikeAddAllAtRandom compares what is collected with git add -A, on random trees after random changes.
 func TestLikeAddAllAtRandom(t *testing.T) {
@@ -55,7 +49,7 @@ func compare(t *testing.T, r *rand.Rand) {
 	origin := t.TempDir()
 	plain(t, origin, "init", "-q")
 	var log []string
-	change(t, r, origin, 5+r.IntN(25), &log)
+	change(r, origin, 5+r.IntN(25), &log)
 	plain(t, origin, "add", "-A", "-f")
 	plain(t, origin, "commit", "-q", "--allow-empty", "-m", "x")
 	base := plain(t, origin, "rev-parse", "HEAD")
@@ -93,10 +87,9 @@ func compare(t *testing.T, r *rand.Rand) {
 		t.Fatal(err)
 	}
 	n, again := 1+r.IntN(20), r.Uint64()
-	change(t, rand.New(rand.NewPCG(again, 2)), ours, n, &log)
-	change(t, rand.New(rand.NewPCG(again, 2)), theirs, n, nil)
-	plain(t, theirs, "add", "-A")
-	want := plain(t, theirs, "write-tree")
+	change(rand.New(rand.NewPCG(again, 2)), ours, n, &log)
+	change(rand.New(rand.NewPCG(again, 2)), theirs, n, nil)
+	want := sandboxtest.AddAll(t, theirs)
 	res, err := collect.Collect(t.Context(), collect.Source{Run: "r-1", Root: ours, Baseline: b, Base: base, Store: run,
 		Scratch: state, Now: time.Now})
 	if err != nil {
@@ -129,45 +122,12 @@ func settle(t *testing.T, root string) {
 }
 
 // change does random things in a tree: the same ones for the same state of r and the same tree.
-func change(t *testing.T, r *rand.Rand, root string, n int, log *[]string) {
-	t.Helper()
-	for range n {
-		path := names[r.IntN(len(names))]
-		for range r.IntN(3) {
-			path += "/" + names[r.IntN(len(names))]
-		}
-		at, what, content := filepath.Join(root, path), r.IntN(12), contents[r.IntN(len(contents))]
+func change(r *rand.Rand, root string, n int, log *[]string) {
+	for _, o := range sandboxtest.RandomOps(r, n) {
 		if log != nil {
-			*log = append(*log, fmt.Sprintf("%d %q %q", what, path, content))
+			*log = append(*log, fmt.Sprintf("%d %q %q", o.Kind, o.Path, o.Content))
 		}
-		to := filepath.Join(root, names[r.IntN(len(names))])
-		// Git reads the target of a link that is called .gitattributes as attributes once it is in the index (2.39 does).
-		if info, err := os.Lstat(at); what == 2 && filepath.Base(at) == ".gitattributes" ||
-			what == 4 && filepath.Base(to) == ".gitattributes" && err == nil && info.Mode()&os.ModeSymlink != 0 {
-			continue
-		}
-		switch what {
-		case 0, 1:
-			os.RemoveAll(at)
-		case 2:
-			os.Remove(at)
-			os.Symlink(content, at)
-		case 3:
-			if info, err := os.Lstat(at); err == nil && info.Mode().IsRegular() {
-				os.Chmod(at, info.Mode()^0o111)
-			}
-		case 4:
-			os.Rename(at, to)
-		case 5:
-			os.RemoveAll(at)
-			os.MkdirAll(at, 0o755)
-		default:
-			os.MkdirAll(filepath.Dir(at), 0o755)
-			if info, err := os.Lstat(at); err == nil && info.Mode()&os.ModeSymlink != 0 {
-				os.Remove(at)
-			}
-			os.WriteFile(at, []byte(content), 0o644)
-		}
+		o.Apply(root)
 	}
 }
 

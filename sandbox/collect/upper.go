@@ -245,6 +245,13 @@ func (c *collector) takeRules(u *upper) error {
 		if !u.visible(r) {
 			continue
 		}
+		n, err := u.trees.get(r)
+		if err != nil {
+			return err
+		}
+		if n.mode != modeFile && n.mode != modeExec { // git follows no link for rules
+			continue
+		}
 		f, err := c.Layer.open(r)
 		if err != nil {
 			return err

@@ -15,6 +15,7 @@ func Run(t *testing.T, open Opener) {
 		{"GitInside", testGitInside},
 		{"Environment", testEnvironment},
 		{"LikeAddAll", testLikeAddAll},
+		{"AtRandom", testAtRandom},
 		{"Changes", testChanges},
 		{"TenThousandFiles", testManyFiles},
 		{"Case18Submodule", testSubmodule},
