@@ -144,6 +144,17 @@ func TestBadDaysThatPass(t *testing.T) {
 	}
 }
 
+// TestLockedFromTheStart: what cannot be said there is no reason not to work.
+func TestLockedFromTheStart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, calc(fixes))
+	must(t, w.double.AddFault(github.Fault{Method: "POST", Path: "/issues/1/comments$", Status: http.StatusForbidden, Times: -1,
+		Message: "Unable to create comment because issue is locked."}))
+	w.start()
+	w.label("octavia", w.openIssue("Sum returns 0", ""))
+	w.until("there is a pull request", func() bool { return len(w.pulls()) == 1 })
+}
+
 // TestAuthorWithoutAccount: GitHub gives no user for an issue by an account that was deleted.
 func TestAuthorWithoutAccount(t *testing.T) {
 	t.Parallel()
