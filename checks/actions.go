@@ -11,11 +11,13 @@ import (
 const (
 	ActionRetry = "retry" // run it again, as a new Check Run
 	ActionFix   = "fix"   // send the failure to the agent
+	ActionKeep  = "keep"  // keep what is recorded of its sandbox
 )
 
 var actions = []*github.CheckRunAction{
 	{Identifier: ActionRetry, Label: "Run again", Description: "Run this check again on this commit"},
 	{Identifier: ActionFix, Label: "Send to the agent", Description: "Start a round of work on this failure"},
+	{Identifier: ActionKeep, Label: "Keep the sandbox", Description: "Keep the files it ran on for 90 days"},
 }
 
 // buttons are the actions that a result offers.

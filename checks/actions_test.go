@@ -26,10 +26,10 @@ func TestButtons(t *testing.T) {
 				must(t, err)
 			}
 			res := failed(nil)
-			res.Conclusion, res.Actions = c.conclusion, []string{ActionFix, ActionRetry}
+			res.Conclusion, res.Actions = c.conclusion, []string{ActionFix, ActionKeep, ActionRetry}
 			run, err := w.reporter.Complete(t.Context(), w.gh, w.target, w.key, res)
 			must(t, err)
-			for _, id := range []string{ActionRetry, ActionFix} {
+			for _, id := range []string{ActionRetry, ActionFix, ActionKeep} {
 				err := w.server.RequestAction(w.target.Owner+"/"+w.target.Repo, run.GetID(), id, w.target.Owner)
 				if diff := cmp.Diff(c.want, err == nil); diff != "" {
 					t.Errorf("button %s: %v (-want +got)\n%s", id, err, diff)

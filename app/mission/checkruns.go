@@ -19,7 +19,7 @@ import (
 // complete shows the end of a check of a checks mission. It may be called again.
 func (e *Engine) complete(ctx context.Context, gh *github.Client, m *store.Mission, r checks.Result) error {
 	if m.Kind == store.KindChecks { // a merge group is made anew by its queue
-		r.Actions = []string{checks.ActionRetry}
+		r.Actions = []string{checks.ActionRetry, checks.ActionKeep}
 	}
 	_, err := e.Reporter.Complete(ctx, gh, e.target(m), checkKey(m, r.Check), r)
 	return err
@@ -107,12 +107,12 @@ func (e *Engine) pressed(ctx context.Context, c webhooks.CheckAction) (string, e
 		return e.rerun(ctx, c.Meta, c.AppID, c.HeadSHA, c.Name)
 	}
 	id, ours := checks.ParseExternalID(c.ExternalID)
-	if c.Identifier != checks.ActionFix || !ours {
+	if c.Identifier != checks.ActionFix && c.Identifier != checks.ActionKeep || !ours {
 		return fmt.Sprintf("ignored: no button %q", c.Identifier), nil
 	}
 	m, err := e.Store.Mission(ctx, id.Mission)
-	if errors.Is(err, store.ErrNone) || err == nil && (m.Ended() || m.Pull == 0 || m.RepositoryID != c.Repo.ID) {
-		return "ignored: no open pull request of ours has this check", nil
+	if errors.Is(err, store.ErrNone) || err == nil && m.RepositoryID != c.Repo.ID {
+		return "ignored: no mission of ours has this check", nil
 	}
 	if err != nil {
 		return "", err
@@ -123,6 +123,12 @@ func (e *Engine) pressed(ctx context.Context, c webhooks.CheckAction) (string, e
 	}
 	if who, err := e.standing(ctx, gh, repoOf(m), c.Sender); err != nil || !who.mayWrite() {
 		return "refused: " + c.Sender.Login + " may not write here", err
+	}
+	if c.Identifier == checks.ActionKeep {
+		return e.keepSandbox(ctx, gh, m, id, c)
+	}
+	if m.Ended() || m.Pull == 0 {
+		return "ignored: no open pull request of ours has this check", nil
 	}
 	head, err := e.branchHead(ctx, m)
 	if err != nil {

@@ -58,7 +58,7 @@ func (e *Engine) verify(ctx context.Context, m *store.Mission) (next, error) {
 			return next{}, err
 		}
 	}
-	offerButtons(results, checks.ActionRetry, checks.ActionFix)
+	offerButtons(results, checks.ActionRetry, checks.ActionFix, checks.ActionKeep)
 	run.Checks = marshal(results)
 	if err := e.Store.SaveRun(ctx, run); err != nil {
 		return next{}, err

@@ -37,6 +37,13 @@ func TestButtonsOfAFailedCheck(t *testing.T) {
 	if !strings.Contains(w.bot.text(), "toby may not write here") || w.head(n) != head {
 		t.Error("toby's button was not refused")
 	}
+	must(t, w.double.RequestAction("acme/calc", failed.GetID(), "keep", "toby"))
+	must(t, w.double.RequestAction("acme/calc", failed.GetID(), "keep", "rita"))
+	w.until("it is said how to get at the files", func() bool { return w.said(n, "as rita asked. Where the bot runs: `sandpiper sandbox recover r-") })
+	listed, status := w.program("sandbox", "list", "--all", "--json")
+	if status != 0 || strings.Count(listed, "button of the check sum, pressed by rita") != 1 || strings.Contains(listed, "pressed by toby") {
+		t.Errorf("list ended with %d:\n%s", status, listed)
+	}
 	must(t, w.double.RequestAction("acme/calc", failed.GetID(), "fix", "rita"))
 	w.round(n, 2, "changed")
 	if seen := w.fileAt(w.head(n), "seen.md"); !strings.Contains(seen, "Mend the check sum.") || !strings.Contains(seen, "Check sum did not pass") {

@@ -1,6 +1,7 @@
 package reaper_test
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -256,5 +257,34 @@ func TestReapAfterKills(t *testing.T) {
 		if left, err := os.ReadDir(dir); err == nil && len(left) > 0 {
 			t.Errorf("%d entries are left in %s", len(left), dir)
 		}
+	}
+}
+
+// What is recorded of a sandbox can be kept after it was discarded, by whoever finds late that it is of use.
+func TestKeepWhatWasDiscarded(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	day := 24 * time.Hour
+	for _, id := range []sandbox.ID{"r-kept-1", "r-gone-1"} {
+		f.create(t, id)
+		f.Sh(t, id, "echo work >work")
+		if _, err := f.Manager.Discard(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Manager.Keep(t.Context(), "r-kept-1", time.Now().Add(90*day), "look at the failure"); err != nil {
+		t.Fatal(err)
+	}
+	if got := reap(t, f.after(40*day)).Forgotten; len(got) != 1 || got[0] != "r-gone-1" {
+		t.Errorf("forgotten after 40 days: %v, want r-gone-1 only", got)
+	}
+	if err := f.Manager.Recover(t.Context(), "r-kept-1", filepath.Join(t.TempDir(), "files")); err != nil {
+		t.Errorf("what is kept can not be had: %v", err)
+	}
+	if got := reap(t, f.after(91*day)).Forgotten; len(got) != 1 || got[0] != "r-kept-1" {
+		t.Errorf("forgotten after 91 days: %v, want r-kept-1", got)
+	}
+	if err := f.Manager.Keep(t.Context(), "r-kept-1", time.Now(), "too late"); !errors.Is(err, sandbox.ErrUnknown) {
+		t.Errorf("keep what is forgotten: %v, want ErrUnknown", err)
 	}
 }
