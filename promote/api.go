@@ -20,14 +20,36 @@ type edit struct {
 
 // deliverByAPI makes the staged tree a commit at GitHub, signed by GitHub, on a branch that is at expect; empty: a new one.
 // The commit stands on expect, because the API has no push with a lease but one that only goes forward, and on the base too if
-// that has moved since. Its tree is the
-// staged one byte for byte, or there is an error.
+// that has moved since. Its tree is the staged one byte for byte, or there is an error. Several that were staged are made one by
+// one on a new branch or on the head that they were staged on; what renews a branch is one commit.
 func (p *publication) deliverByAPI(ctx context.Context, branch, expect string) (head string, err error) {
 	parent := expect
 	if parent == "" {
 		parent = p.req.Staged.Base
 	}
-	edits, err := p.Repository.edits(ctx, branch, expect, parent, p.req.Staged.Commit)
+	if p.stepwise(parent) {
+		head, err = p.commitSteps(ctx, branch, expect, parent)
+	} else {
+		head, err = p.commitOnce(ctx, branch, expect, parent)
+	}
+	if err != nil {
+		return "", err
+	}
+	return head, p.signedAndSame(ctx, head)
+}
+
+// stepwise says whether the commits that were staged can be made one by one: they must stand where they stood then.
+func (p *publication) stepwise(parent string) bool {
+	first := p.req.Staged.Base
+	if p.req.FollowUp != nil {
+		first = p.req.FollowUp.Head
+	}
+	return len(p.req.Staged.Steps) > 0 && parent == first
+}
+
+// commitOnce makes one commit of everything.
+func (p *publication) commitOnce(ctx context.Context, branch, expect, parent string) (string, error) {
+	edits, err := p.editsTo(ctx, branch, expect, parent, p.req.Staged.Commit)
 	if err != nil {
 		return "", err
 	}
@@ -35,24 +57,48 @@ func (p *publication) deliverByAPI(ctx context.Context, branch, expect string) (
 	if err != nil {
 		return "", err
 	}
-	for _, e := range edits {
-		if !utf8.ValidString(e.path) {
-			return "", &ErrRefused{Reason: fmt.Sprintf("commits have to be made by GitHub's API here, and it cannot take the name %+q, which is no UTF-8", e.path), Paths: []string{e.path}}
-		}
-	}
 	text, fits, err := p.expressible(ctx, edits)
 	if err != nil {
 		return "", err
 	}
 	if fits && len(parents) == 1 {
-		head, err = p.commitOnBranch(ctx, branch, expect, parent, edits, text)
-	} else {
-		head, err = p.commitObjects(ctx, branch, expect, parents, edits)
+		return p.commitOnBranch(ctx, branch, expect, parent, edits, text)
 	}
+	head, err := p.commitObjects(ctx, parents, edits, p.req.Staged.Tree, CommitMessage(p.req, p.Redact))
 	if err != nil {
 		return "", err
 	}
-	return head, p.signedAndSame(ctx, head)
+	return head, p.moveBranch(ctx, branch, expect, head)
+}
+
+// commitSteps makes several commits, and moves the branch when the last is made.
+func (p *publication) commitSteps(ctx context.Context, branch, expect, parent string) (string, error) {
+	from, head := parent, parent
+	for _, step := range p.req.Staged.Steps {
+		edits, err := p.editsTo(ctx, branch, expect, from, step.Commit)
+		if err != nil {
+			return "", err
+		}
+		if head, err = p.commitObjects(ctx, []string{head}, edits, step.Tree, step.Message); err != nil {
+			return "", err
+		}
+		from = step.Commit
+	}
+	return head, p.moveBranch(ctx, branch, expect, head)
+}
+
+// editsTo are the edits from one commit to another, if the API can take their names.
+func (p *publication) editsTo(ctx context.Context, branch, expect, from, to string) ([]edit, error) {
+	edits, err := p.Repository.edits(ctx, branch, expect, from, to)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range edits {
+		if !utf8.ValidString(e.path) {
+			return nil, &ErrRefused{Reason: fmt.Sprintf("commits have to be made by GitHub's API here, and it cannot take the name %+q, which is no UTF-8", e.path), Paths: []string{e.path}}
+		}
+	}
+	return edits, nil
 }
 
 // mutationMost bounds the contents of one createCommitOnBranch; more goes blob by blob.
@@ -102,7 +148,7 @@ func (p *publication) commitOnBranch(ctx context.Context, branch, expect, parent
 			additions = append(additions, map[string]string{"path": e.path, "contents": base64.StdEncoding.EncodeToString(text[e.id])})
 		}
 	}
-	headline, body, _ := strings.Cut(p.message(), "\n\n")
+	headline, body, _ := strings.Cut(CommitMessage(p.req, p.Redact), "\n\n")
 	input := map[string]any{
 		"branch":          map[string]string{"repositoryNameWithOwner": p.req.Owner + "/" + p.req.Repo, "branchName": branch},
 		"message":         map[string]string{"headline": headline, "body": strings.TrimSpace(body)},
@@ -130,7 +176,7 @@ func (p *publication) commitOnBranch(ctx context.Context, branch, expect, parent
 
 // commitObjects makes the commit by REST, object by object. Without author and committer, GitHub signs a commit of an App
 // (peter-evans/create-pull-request#1241).
-func (p *publication) commitObjects(ctx context.Context, branch, expect string, parents []string, edits []edit) (string, error) {
+func (p *publication) commitObjects(ctx context.Context, parents []string, edits []edit, want, message string) (string, error) {
 	owner, repo := p.req.Owner, p.req.Repo
 	var entries []*github.TreeEntry
 	for _, e := range edits {
@@ -155,10 +201,10 @@ func (p *publication) commitObjects(ctx context.Context, branch, expect string, 
 	if err != nil {
 		return "", p.apiRefusal("make the tree", err)
 	}
-	if tree.GetSHA() != p.req.Staged.Tree { // before any branch shows it
-		return "", fmt.Errorf("GitHub made tree %s of what is tree %s here", tree.GetSHA(), p.req.Staged.Tree)
+	if tree.GetSHA() != want { // before any branch shows it
+		return "", fmt.Errorf("GitHub made tree %s of what is tree %s here", tree.GetSHA(), want)
 	}
-	commit := &github.Commit{Message: github.String(p.message()), Tree: &github.Tree{SHA: tree.SHA}}
+	commit := &github.Commit{Message: &message, Tree: &github.Tree{SHA: tree.SHA}}
 	for _, sha := range parents {
 		commit.Parents = append(commit.Parents, &github.Commit{SHA: github.String(sha)})
 	}
@@ -166,17 +212,23 @@ func (p *publication) commitObjects(ctx context.Context, branch, expect string, 
 	if err != nil {
 		return "", p.apiRefusal("make the commit", err)
 	}
+	return commit.GetSHA(), nil
+}
+
+// moveBranch makes the branch, or moves it on from where it was seen.
+func (p *publication) moveBranch(ctx context.Context, branch, expect, commit string) error {
 	if expect == "" {
-		return commit.GetSHA(), p.createRef(ctx, branch, commit.GetSHA())
+		return p.createRef(ctx, branch, commit)
 	}
-	ref := &github.Reference{Ref: github.String("refs/heads/" + branch), Object: &github.GitObject{SHA: commit.SHA}}
-	if _, _, err = p.GitHub.Git.UpdateRef(ctx, owner, repo, ref, false); says(err, "not a fast forward") {
-		return "", fmt.Errorf("branch %s: %w: %w", branch, git.ErrStale, err)
+	ref := &github.Reference{Ref: github.String("refs/heads/" + branch), Object: &github.GitObject{SHA: &commit}}
+	_, _, err := p.GitHub.Git.UpdateRef(ctx, p.req.Owner, p.req.Repo, ref, false)
+	if says(err, "not a fast forward") {
+		return fmt.Errorf("branch %s: %w: %w", branch, git.ErrStale, err)
 	}
 	if err != nil {
-		return "", p.apiRefusal("move the branch", err)
+		return p.apiRefusal("move the branch", err)
 	}
-	return commit.GetSHA(), nil
+	return nil
 }
 
 // blobMost is what GitHub's API takes as one blob (https://docs.github.com/rest/git/blobs).

@@ -27,7 +27,20 @@ func (p *publication) changed(w *page) {
 	}
 	w.more(len(m.Changes), "files")
 	w.objects(p.req.Staged.LFS)
+	w.steps(p.req.Staged.Steps)
 	w.leftOut(m)
+}
+
+// steps are the commits that it comes in.
+func (w *page) steps(list []Step) {
+	if len(list) == 0 {
+		return
+	}
+	w.printf("\nIn %s, with the agent's words:\n\n", plural(len(list), "commit"))
+	for _, s := range list {
+		subject, _, _ := strings.Cut(s.Message, "\n")
+		w.printf("- %s (%s)\n", w.text(subject), plural(len(s.Changes), "file"))
+	}
 }
 
 // objects are files of which the diff shows a pointer.

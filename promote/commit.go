@@ -42,6 +42,13 @@ func CommitMessage(r Request, redact func(string) string) string {
 	}
 	b.WriteString(wrap(fmt.Sprintf("Made by a coding agent in a sandbox for %s%s. The pull request says what it was given and how this was checked.", where, by), 72))
 	b.WriteString("\n\n")
+	b.WriteString(r.trailers(redact))
+	return b.String()
+}
+
+// trailers lead back to what the commit is from.
+func (r Request) trailers(redact func(string) string) string {
+	var b strings.Builder
 	if r.Issue > 0 {
 		fmt.Fprintf(&b, "Refs: #%d\n", r.Issue)
 	}
@@ -49,8 +56,11 @@ func CommitMessage(r Request, redact func(string) string) string {
 	if r.Signoff {
 		fmt.Fprintf(&b, "Signed-off-by: %s <%s>\n", oneLine(r.Bot.Login, redact), noreply(r.Bot))
 	}
-	if by != "" && r.Requester.ID > 0 {
+	if loginForm.MatchString(r.Requester.Login) && r.Requester.ID > 0 {
 		fmt.Fprintf(&b, "Co-authored-by: %s <%s>\n", r.Requester.Login, noreply(r.Requester))
+	}
+	if r.Staged.Merged() {
+		fmt.Fprintf(&b, "Sandpiper-Merge-Base: %s\n", r.Staged.MergeBase)
 	}
 	return b.String()
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/sandpiper-bot/sandpiper/promote/gates"
@@ -32,6 +33,7 @@ type Manifest struct {
 	LeftOut   []sandbox.Change // changed in the sandbox, not in Head
 	Gates     []gates.Result
 	Record
+	Steps  []Step  // of the commits between Base and Head, if the agent's were kept: trees and first lines are part of the manifest
 	Checks []Check // only name, conclusion and whether it is required are part of the manifest
 }
 
@@ -40,7 +42,7 @@ func (r Request) manifest(head string) Manifest {
 	return Manifest{
 		Mission: r.Mission, Run: r.Run, RepoID: r.RepoID, Issue: r.Issue, Requester: r.Requester, Agent: r.Agent, Branch: r.Base,
 		MergeBase: s.MergeBase, Base: s.Base, Tree: s.Tree, Head: head, Selection: s.Selection,
-		Changes: byPath(s.Changes), LeftOut: byPath(s.LeftOut), Gates: r.Gates, Record: r.Record, Checks: r.Checks,
+		Changes: byPath(s.Changes), LeftOut: byPath(s.LeftOut), Gates: r.Gates, Record: r.Record, Steps: s.Steps, Checks: r.Checks,
 	}
 }
 
@@ -67,12 +69,17 @@ func (m Manifest) predicate() object {
 	for _, g := range m.Gates {
 		held = append(held, object{"gate": g.Gate, "level": string(g.Level), "found": len(g.Found) + g.More, "allowed": g.Allowed})
 	}
+	steps := []any{}
+	for _, s := range m.Steps {
+		subject, _, _ := strings.Cut(s.Message, "\n")
+		steps = append(steps, object{"tree": s.Tree, "subject": subject})
+	}
 	return object{
 		"version": ManifestVersion, "mission": m.Mission, "run": string(m.Run), "repository": m.RepoID, "issue": m.Issue,
 		"requester": object{"login": m.Requester.Login, "id": m.Requester.ID}, "agent": m.Agent, "branch": m.Branch,
 		"merge_base": m.MergeBase, "base": m.Base, "tree": m.Tree, "head": m.Head,
 		"selection": object{"only": texts(m.Selection.Only), "drop": texts(m.Selection.Drop)},
-		"changes":   changes(byPath(m.Changes)), "left_out": changes(byPath(m.LeftOut)), "checks": checks, "gates": held,
+		"changes":   changes(byPath(m.Changes)), "left_out": changes(byPath(m.LeftOut)), "checks": checks, "gates": held, "commits": steps,
 		"policy": m.Policy, "receipt": m.Receipt, "agent_version": m.AgentVersion, "bot_version": m.BotVersion, "findings": findings,
 	}
 }

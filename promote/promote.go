@@ -95,6 +95,7 @@ type Request struct {
 	Title        string // of the issue, or of the task
 	TitlePattern string // of commits and pull requests, with {title} and {issue} in it; empty: the title alone
 	Signoff      bool   // commits carry Signed-off-by of the bot
+	Keep         bool   // the agent's own commits are kept, where they can be
 	Instruction  string // what the requester added in a comment; optional
 	Requester    Person
 	Bot          Person    // such as sandpiper[bot]: author of the commit

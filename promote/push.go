@@ -80,7 +80,9 @@ func (p *publication) holds(ctx context.Context, at string) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("commit %s: %w", at, err)
 	}
-	return commit.GetTree().GetSHA() == p.req.Staged.Tree && strings.TrimSpace(commit.GetMessage()) == strings.TrimSpace(p.message()), nil
+	said := strings.TrimSpace(commit.GetMessage())
+	known := said == strings.TrimSpace(p.message()) || said == strings.TrimSpace(CommitMessage(p.req, p.Redact))
+	return known && commit.GetTree().GetSHA() == p.req.Staged.Tree, nil
 }
 
 // landed notes that a branch holds what is offered, if it does.

@@ -24,6 +24,7 @@ type Staged struct {
 	Conflicts []string          `json:"conflicts,omitempty"` // paths that cannot be merged; then Base is MergeBase
 	Lost      []Lost            `json:"lost,omitempty"`      // lines that are newer than the run and that the change takes away
 	Note      string            `json:"note,omitempty"`      // for people, why it was not merged although nothing conflicts
+	Steps     []Step            `json:"steps,omitempty"`     // several commits that lead from Base to Commit; empty: it is one
 	LFS       []LFSObject       `json:"lfs,omitempty"`       // files of Git LFS whose objects are there, or are uploaded by Publish
 }
 
@@ -49,6 +50,8 @@ func Stage(ctx context.Context, w Workshop, repo Stored, redact func(string) str
 	s, err := stage(ctx, w, repo, redact, req)
 	if err == nil && req.Onto != "" {
 		err = repo.join(ctx, &s, redact, req)
+	} else if err == nil && req.Keep {
+		err = repo.keepCommits(ctx, w, &s, redact, req)
 	}
 	if err == nil {
 		err = repo.findObjects(ctx, &s)
@@ -95,7 +98,7 @@ func stage(ctx context.Context, w Workshop, repo Stored, redact func(string) str
 // onto makes the commit of a merged tree on the tip, and looks what became of the lines there.
 func (r Stored) onto(ctx context.Context, w Workshop, s *Staged, tree string, spec sandbox.CommitSpec) error {
 	selected := s.Commit
-	spec.Message += "Sandpiper-Merge-Base: " + s.MergeBase + "\n"
+	spec.Message += "Sandpiper-Merge-Base: " + s.MergeBase + "\n" // as trailers has it
 	commit, err := r.commit(ctx, tree, spec, s.Tip)
 	if err != nil {
 		return fmt.Errorf("commit the merge: %w", err)
@@ -116,13 +119,12 @@ func (r Stored) onto(ctx context.Context, w Workshop, s *Staged, tree string, sp
 
 func mergedRef(run sandbox.ID) string { return "refs/sandpiper/" + string(run) + "/merged" }
 
-// message is that of the commit of what was staged.
+// message is that of the commit of what was staged, the last one if there are several.
 func (r Request) message(redact func(string) string) string {
-	text := CommitMessage(r, redact)
-	if r.Staged.Merged() {
-		text += "Sandpiper-Merge-Base: " + r.Staged.MergeBase + "\n"
+	if n := len(r.Staged.Steps); n > 0 {
+		return r.Staged.Steps[n-1].Message
 	}
-	return text
+	return CommitMessage(r, redact)
 }
 
 func (p *publication) message() string { return p.req.message(p.Redact) }

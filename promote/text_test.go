@@ -143,7 +143,7 @@ func TestManifest(t *testing.T) {
 	want := `{"agent":"claude","agent_version":"","base":"` + made.Base + `","bot_version":"","branch":"main","changes":[` +
 		`{"added":-1,"from":"ä","kind":"renamed","new_mode":"120000","old_mode":"100644","path":"a` + "\ufffd" + `","path_base64":"Yf8=","removed":-1,"size":0},` +
 		`{"added":1,"kind":"added","new_id":"1111111111111111111111111111111111111111","new_mode":"100755","path":"z \"q\"\t.go","removed":0,"size":3}],` +
-		`"checks":[{"conclusion":"success","name":"test","required":true}],"findings":[],"gates":[],"head":"` + made.Commit + `","issue":12,"left_out":[],"merge_base":"` + made.MergeBase + `","mission":"m-3f2k","policy":"","receipt":"",` +
+		`"checks":[{"conclusion":"success","name":"test","required":true}],"commits":[],"findings":[],"gates":[],"head":"` + made.Commit + `","issue":12,"left_out":[],"merge_base":"` + made.MergeBase + `","mission":"m-3f2k","policy":"","receipt":"",` +
 		`"repository":99,"requester":{"id":7,"login":"octavia"},"run":"r-3f2k-1","selection":{"drop":[],"only":[]},"tree":"` + made.Tree + `","version":1}`
 	if diff := cmp.Diff(want, string(m.Canonical())); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

@@ -26,7 +26,10 @@ type Claim struct {
 	Base       string `json:"base"`
 	Tree       string `json:"tree"`
 	Head       string `json:"head"`
-	Changes    []struct {
+	Commits    []struct {
+		Tree string `json:"tree"`
+	} `json:"commits"`
+	Changes []struct {
 		Path    string `json:"path"`
 		RawPath []byte `json:"path_base64"`
 		From    string `json:"from"`
@@ -129,6 +132,17 @@ func (c Claim) Verify(ctx context.Context, g *git.Git, gitDir string) (differs [
 	out, err := g.Run(ctx, git.Call{GitDir: gitDir, Args: []string{"diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", "--ignore-submodules=none", c.Base, c.Head}})
 	if err != nil {
 		return nil, err
+	}
+	if n := len(c.Commits); n > 0 {
+		trees, err := run("log", "--first-parent", "--reverse", "--format=%T", fmt.Sprintf("--max-count=%d", n), c.Head)
+		if err != nil {
+			return nil, err
+		}
+		for i, tree := range strings.Fields(trees) {
+			if tree != c.Commits[i].Tree {
+				differs = append(differs, fmt.Sprintf("commit %d of %d has tree %s, the manifest says %s", i+1, n, tree, c.Commits[i].Tree))
+			}
+		}
 	}
 	return append(differs, c.compare(actual(out))...), nil
 }

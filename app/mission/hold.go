@@ -68,7 +68,7 @@ func (e *Engine) askGates(ctx context.Context, m *store.Mission, stored promote.
 }
 
 // contents are the changes as they would be without Git LFS, since what counts are contents and not pointers to them, and the
-// files whose objects come or are there.
+// files whose objects come or are there. What one of several commits brings and a later one takes away is pushed all the same.
 func (o offer) contents() (changes []sandbox.Change, objects map[string]bool) {
 	objects = map[string]bool{}
 	real := map[string]sandbox.Change{}
@@ -80,6 +80,17 @@ func (o offer) contents() (changes []sandbox.Change, objects map[string]bool) {
 			c = content
 		}
 		changes = append(changes, c)
+	}
+	last := map[string]bool{}
+	for _, c := range o.Changes {
+		last[c.Path+"\x00"+c.NewID] = true
+	}
+	for _, s := range o.Steps {
+		for _, c := range s.Changes {
+			if c.Kind != sandbox.Deleted && !last[c.Path+"\x00"+c.NewID] {
+				changes = append(changes, c)
+			}
+		}
 	}
 	return changes, objects
 }

@@ -83,6 +83,7 @@ func commitRequest(m *store.Mission, run *store.Run, bot promote.Person, p *poli
 		Run: sandbox.ID(m.Run), Mission: m.ID, Owner: m.Owner, Repo: m.Name, RepoID: m.RepositoryID, Base: m.BaseBranch,
 		Issue: m.Number, Title: m.Title, Instruction: m.Instruction, Requester: promote.Person{Login: m.Requester, ID: m.RequesterID},
 		Bot: bot, When: run.CreatedAt.Truncate(time.Second), Agent: run.Agent, TitlePattern: p.Promote.Title, Signoff: p.Promote.Signoff,
+		Keep: p.Promote.Commits == "keep",
 	}
 	if isFollowUp(m, run) {
 		r.FollowUp = &promote.FollowUp{Round: run.Attempt, Head: run.Base}

@@ -22,6 +22,7 @@ type Promote struct {
 	Title     string   `json:"title,omitempty"`     // of pull request and commit, with {title} and {issue} in it
 	Labels    []string `json:"labels,omitempty"`    // put on the pull request
 	Transport string   `json:"transport,omitempty"` // push or api; empty: what the repository's rules need
+	Commits   string   `json:"commits,omitempty"`   // keep: the agent's own commits; squash or empty: one
 	Signoff   bool     `json:"signoff,omitempty"`   // Signed-off-by of the bot's account
 	Reviewers bool     `json:"reviewers"`           // owners of touched paths are asked for a review
 }
@@ -46,6 +47,7 @@ func (r *reader) promote(n ast.Node, key string, p *Promote) {
 		field{name: "title", read: func(n ast.Node, k string) { p.Title = r.title(n, k) }},
 		field{name: "labels", read: func(n ast.Node, k string) { p.Labels = r.texts(n, k, checkLabel) }},
 		field{name: "transport", read: func(n ast.Node, k string) { p.Transport, _ = r.oneOf(n, k, "push", "api") }},
+		field{name: "commits", read: func(n ast.Node, k string) { p.Commits, _ = r.oneOf(n, k, "squash", "keep") }},
 		field{name: "signoff", read: func(n ast.Node, k string) { p.Signoff, _ = r.boolean(n, k) }},
 		field{name: "reviewers", read: func(n ast.Node, k string) { p.Reviewers, _ = r.boolean(n, k) }},
 	)
@@ -105,6 +107,7 @@ func (p *Policy) explainPromotion() []Line {
 		p.line("promote.title", orNone(p.Promote.Title, "(as the repository has it)")),
 		p.line("promote.labels", list(p.Promote.Labels)),
 		p.line("promote.transport", orNone(p.Promote.Transport, "(what the repository's rules need)")),
+		p.line("promote.commits", orNone(p.Promote.Commits, "squash")),
 		p.line("promote.signoff", fmt.Sprint(p.Promote.Signoff)),
 		p.line("promote.reviewers", fmt.Sprint(p.Promote.Reviewers)),
 	)
