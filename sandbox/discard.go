@@ -11,6 +11,7 @@ import (
 
 	"github.com/sandpiper-bot/sandpiper/sandbox/internal/durable"
 	"github.com/sandpiper-bot/sandpiper/sandbox/internal/flock"
+	"github.com/sandpiper-bot/sandpiper/sandbox/internal/removal"
 )
 
 // Discard stops what lives in a sandbox, records everything in its workspace under refs/sandpiper/<id>/discarded (also ignored
@@ -151,7 +152,7 @@ func (m *Manager) Forget(ctx context.Context, id ID) error {
 	if err := m.DropRefs(ctx, rec.Source.Key, id); err != nil {
 		return fmt.Errorf("forget sandbox %s: %w", id, err)
 	}
-	return os.RemoveAll(m.archived(id))
+	return removal.All(m.archived(id))
 }
 
 // DropRefs removes all refs of a run that has no directory (any more) from a store.
@@ -213,5 +214,5 @@ func (m *Manager) RemoveUnborn(id ID) error {
 	if m.born(id) {
 		return nil
 	}
-	return os.RemoveAll(m.dir(id))
+	return removal.All(m.dir(id))
 }

@@ -12,8 +12,8 @@ import (
 
 	"github.com/sandpiper-bot/sandpiper/sandbox"
 	"github.com/sandpiper-bot/sandpiper/sandbox/internal/durable"
+	"github.com/sandpiper-bot/sandpiper/sandbox/internal/removal"
 	"github.com/sandpiper-bot/sandpiper/sandbox/jail"
-	"github.com/sandpiper-bot/sandpiper/sandbox/local"
 )
 
 // verdict is what a try has shown, kept beside the bases for as long as nothing that it depends on changes.
@@ -86,7 +86,7 @@ func try(ctx context.Context, parent string, uid int) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, local.RemoveAll(dir)) }()
+	defer func() { err = errors.Join(err, removal.All(dir)) }()
 	for _, d := range []string{"lower", "lower/dir", upper, work} {
 		path := filepath.Join(dir, d)
 		if err := errors.Join(os.Mkdir(path, 0o755), give(path, uid)); err != nil {

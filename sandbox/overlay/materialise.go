@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/sandpiper-bot/sandpiper/sandbox"
+	"github.com/sandpiper-bot/sandpiper/sandbox/internal/removal"
 	"github.com/sandpiper-bot/sandpiper/sandbox/jail"
 	"github.com/sandpiper-bot/sandpiper/sandbox/local"
 )
@@ -24,7 +25,7 @@ const (
 // knows how, and nothing in the files can do more than it could to a command of the run.
 func (b *Backend) Materialise(ctx context.Context, w sandbox.Workspace) error {
 	fresh := filepath.Join(w.Dir, copying)
-	if err := local.RemoveAll(fresh); err != nil {
+	if err := removal.All(fresh); err != nil {
 		return err
 	}
 	if err := os.Mkdir(fresh, 0o755); err != nil {
@@ -48,7 +49,7 @@ func (b *Backend) Materialise(ctx context.Context, w sandbox.Workspace) error {
 	if !exit.OK() {
 		return fmt.Errorf("cp ended with %s, status %d: %.2000q", exit.Reason, exit.Code, out.String())
 	}
-	if err := local.RemoveAll(b.Path(w)); err != nil {
+	if err := removal.All(b.Path(w)); err != nil {
 		return err
 	}
 	return os.Rename(fresh, b.Path(w))

@@ -26,6 +26,7 @@ import (
 	"github.com/sandpiper-bot/sandpiper/sandbox/fastimport"
 	"github.com/sandpiper-bot/sandpiper/sandbox/git"
 	"github.com/sandpiper-bot/sandpiper/sandbox/gitstore"
+	"github.com/sandpiper-bot/sandpiper/sandbox/internal/removal"
 	"github.com/sandpiper-bot/sandpiper/sandbox/jail"
 	"github.com/sandpiper-bot/sandpiper/sandbox/local"
 )
@@ -226,7 +227,7 @@ func (b *Backend) source(w sandbox.Workspace) (collect.Source, error) {
 // Remove takes everything away that Make and the commands made.
 func (b *Backend) Remove(_ context.Context, w sandbox.Workspace) error {
 	for _, name := range []string{upper, gitUpper, work, gitWork, home, scratch, copied, copying} {
-		if err := local.RemoveAll(filepath.Join(w.Dir, name)); err != nil {
+		if err := removal.All(filepath.Join(w.Dir, name)); err != nil {
 			return err
 		}
 	}

@@ -28,6 +28,7 @@ import (
 	"github.com/sandpiper-bot/sandpiper/sandbox/git"
 	"github.com/sandpiper-bot/sandpiper/sandbox/gitstore"
 	"github.com/sandpiper-bot/sandpiper/sandbox/internal/durable"
+	"github.com/sandpiper-bot/sandpiper/sandbox/internal/removal"
 	"github.com/sandpiper-bot/sandpiper/sandbox/jail"
 	"github.com/sandpiper-bot/sandpiper/sandbox/local"
 )
@@ -307,7 +308,7 @@ func (b *Backend) Remove(_ context.Context, w sandbox.Workspace) error {
 	}
 	// What says that the workspace is complete goes first.
 	for _, name := range []string{gitBaseline, string(w.ID), gitDir, home, scratch, gitFile, registering, baseline, used, objects} {
-		if err := local.RemoveAll(filepath.Join(w.Dir, name)); err != nil {
+		if err := removal.All(filepath.Join(w.Dir, name)); err != nil {
 			return err
 		}
 	}

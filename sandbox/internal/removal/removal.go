@@ -1,4 +1,5 @@
-package local
+// Package removal removes trees that a sandbox has written.
+package removal
 
 import (
 	"errors"
@@ -9,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RemoveAll removes a tree that a sandbox has written. os.RemoveAll follows no link and takes paths longer than PATH_MAX, but
-// an ordinary user cannot empty a directory without permissions, which a sandbox can make.
-func RemoveAll(path string) error {
+// All removes a tree. os.RemoveAll follows no link and takes paths longer than PATH_MAX, but an ordinary user cannot empty a directory
+// without permissions, which a sandbox can make.
+func All(path string) error {
 	err := os.RemoveAll(path)
 	if !errors.Is(err, fs.ErrPermission) {
 		return err
