@@ -23,6 +23,8 @@ const (
 var (
 	// errInterrupted ends a tick because a person asked for something meanwhile; it is nobody's failure.
 	errInterrupted = errors.New("interrupted by a command")
+	// errNewer leaves a step to a bot of a newer version, which shares the database while bots are replaced one by one.
+	errNewer = errors.New("not known to this version of the bot; another one has to take it")
 	// errParked ends the waiting for a command that runs on by itself: time is up, or the bot is stopping.
 	errParked = errors.New("parked")
 )
@@ -195,7 +197,7 @@ func (e *Engine) work(ctx context.Context, m *store.Mission) (_ next, err error)
 	}
 	do := steps[m.Kind][m.Step]
 	if do == nil {
-		return next{}, end(Infrastructure, nil, "step %q is not known to this version", m.Step)
+		return next{}, fmt.Errorf("step %q: %w", m.Step, errNewer)
 	}
 	return do(e, ctx, m)
 }

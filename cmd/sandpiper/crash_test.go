@@ -64,10 +64,10 @@ func newStorm(t *testing.T, bots int, databaseURL string) *storm {
 func (s *storm) label(missions int) {
 	w := s.bots[0]
 	var wg sync.WaitGroup
-	for i := range missions {
-		s.issues = append(s.issues, w.openIssue(fmt.Sprintf("Sum returns 0, case %d", i), ""))
+	for range missions {
+		s.issues = append(s.issues, w.openIssue(fmt.Sprintf("Sum returns 0, case %d", len(s.issues)), ""))
 	}
-	for _, n := range s.issues {
+	for _, n := range s.issues[len(s.issues)-missions:] {
 		wg.Go(func() { w.label("octavia", n) })
 	}
 	wg.Wait()
@@ -271,8 +271,8 @@ func TestTwoBotsShareTheWork(t *testing.T) {
 	})
 }
 
-// TestSignals stops a bot that has work: the first signal asks and it exits with 0, the second one does not ask.
-func TestSignals(t *testing.T) {
+// TestStopInTheMiddle stops a bot that has work: it exits with 0 and the next one goes on.
+func TestStopInTheMiddle(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, calc("sleep 20\n"+fixes))
 	w.start()
@@ -281,20 +281,9 @@ func TestSignals(t *testing.T) {
 	w.until("the agent works", func() bool {
 		return len(must1(filepath.Glob(filepath.Join(w.dir, "state/runs/*/exec/agent/log")))(t)) == 1
 	})
-	began := time.Now()
 	if code := w.bot.stop(); code != 0 {
 		t.Errorf("exit status %d after SIGTERM, want 0", code)
 	}
-	if took := time.Since(began); took > 30*time.Second {
-		t.Errorf("it took %s to stop", took)
-	}
 	w.start()
 	w.ended(n, "changed") // the agent went on meanwhile
-	w.bot.cmd.Process.Signal(syscall.SIGTERM)
-	w.bot.cmd.Process.Signal(syscall.SIGTERM)
-	select {
-	case <-w.bot.done:
-	case <-time.After(10 * time.Second):
-		t.Error("it has not ended after a second signal")
-	}
 }
