@@ -350,3 +350,20 @@ func TestDataRaceOfManyPurposes(t *testing.T) {
 	wg.Wait()
 	w.app.Close(t.Context())
 }
+
+// TestExpiredTokensAreForgotten has a bot visit what it never comes back to: after an hour nothing looks for that token any more.
+func TestExpiredTokensAreForgotten(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, all())
+	_, token, err := w.app.GitCredentials(w.repo, installation.Read)(t.Context())
+	must(t, err)
+	part := token.Reveal()[len("ghs_"):] // which does not look like a token
+	if got := w.redactor.String(part); got == part {
+		t.Error("a live token is not redacted")
+	}
+	w.clock.ahead.Store(int64(2 * time.Hour))
+	w.client(t, installation.Issues)
+	if got := w.redactor.String(part); got != part {
+		t.Errorf("a token that expired an hour ago is still looked for: %q", got)
+	}
+}

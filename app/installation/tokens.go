@@ -163,6 +163,12 @@ func (t *tokens) sweep(now time.Time) {
 	}
 	clear(t.past[len(live):])
 	t.past = live
+	for key, s := range t.slots { // of repositories that nobody has asked about for an hour
+		if s.mint == nil && s.token != nil && !now.Before(s.token.expires) {
+			s.token.forget()
+			delete(t.slots, key)
+		}
+	}
 }
 
 func (t *tokens) unproven(token *token) bool {

@@ -79,12 +79,16 @@ type Engine struct {
 	ticks   atomic.Int64
 	wake    chan struct{} // a delivery may be due
 	changed chan struct{} // somebody waits for a place, or has left one
+	pins    chan struct{} // held by those who ask git for a base
 	botID   atomic.Int64  // of our account; 0: not asked yet
 
 	mu      sync.Mutex
 	ticking map[string]context.CancelCauseFunc // by mission
 	lanes   map[string]*lane                   // by issue
 }
+
+// mostPins bounds the git processes that ask for a base: of hundreds of missions that begin together, each would start two.
+const mostPins = 8
 
 // New makes an engine. Nothing runs before Run.
 func New(c Config) *Engine {
@@ -94,7 +98,7 @@ func New(c Config) *Engine {
 	if c.Watch == nil {
 		c.Watch = unwatched{}
 	}
-	return &Engine{Config: c, wake: make(chan struct{}, 1), changed: make(chan struct{}, 1), ticking: map[string]context.CancelCauseFunc{}, lanes: map[string]*lane{}}
+	return &Engine{Config: c, wake: make(chan struct{}, 1), changed: make(chan struct{}, 1), pins: make(chan struct{}, mostPins), ticking: map[string]context.CancelCauseFunc{}, lanes: map[string]*lane{}}
 }
 
 // step is one piece of a mission's work. It returns what comes next; an error is judged by its class.

@@ -65,6 +65,12 @@ func (e *Engine) pinBase(ctx context.Context, gh *github.Client, m *store.Missio
 	branch := repo.GetDefaultBranch()
 	// From git itself: that is no call of the API, which may be a second behind.
 	ref := "refs/heads/" + branch
+	select {
+	case e.pins <- struct{}{}:
+		defer func() { <-e.pins }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	refs, err := e.Git.LsRemote(ctx, e.remote(m, installation.Read), ref)
 	if err != nil {
 		return fmt.Errorf("branch %s: %w", branch, err)

@@ -2,7 +2,9 @@ package redact_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -231,5 +233,54 @@ func BenchmarkWriter(b *testing.B) {
 	w := r.Writer(io.Discard)
 	for b.Loop() {
 		_, _ = w.Write(text)
+	}
+}
+
+// TestForgetOneOfMany has values come and go: whoever is there is found, whoever has gone is not, and nothing of them is kept.
+func TestForgetOneOfMany(t *testing.T) {
+	t.Parallel()
+	r := redact.New()
+	const many = 200
+	forget := map[int]func(){}
+	for round := range 3 {
+		for i := range many {
+			if i%3 == round || forget[i] == nil {
+				forget[i] = r.Add(redact.NewSecret(value(i)))
+			}
+			if i%2 == 0 {
+				forget[i]()
+				forget[i] = nil
+			}
+		}
+	}
+	for i := range many {
+		want := redact.Mark
+		if i%2 == 0 {
+			want = value(i)
+		}
+		if got := r.String(value(i)); got != want {
+			t.Errorf("value %d: %q became %q, want %q", i, value(i), got, want)
+		}
+	}
+}
+
+// value is one of many secrets that look like nothing.
+func value(i int) string {
+	sum := sha256.Sum256([]byte(fmt.Sprint(i)))
+	return hex.EncodeToString(sum[:])[:40]
+}
+
+// BenchmarkAdd adds one value to as many as an hour of a busy bot has, and takes it back.
+func BenchmarkAdd(b *testing.B) {
+	for _, n := range []int{10, 4000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			r := redact.New()
+			for i := range n {
+				r.Add(redact.NewSecret(value(i)))
+			}
+			for b.Loop() {
+				r.Add(redact.NewSecret(long))()
+			}
+		})
 	}
 }

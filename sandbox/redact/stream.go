@@ -105,7 +105,7 @@ func (w *writer) Close() error {
 
 func (w *writer) flush(text []byte, last bool) {
 	var rest []byte
-	w.out, rest = w.stream.next(w.r.needles(), w.out[:0], text, last)
+	w.out, rest = w.r.clean(&w.stream, w.out[:0], text, last)
 	w.held = append(w.held[:0:0], rest...)
 	if len(w.out) > 0 {
 		_, w.err = w.w.Write(w.out)
