@@ -15,7 +15,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/sandpiper-bot/sandpiper/sandbox"
@@ -23,10 +22,7 @@ import (
 	"github.com/sandpiper-bot/sandpiper/sandbox/broker"
 	"github.com/sandpiper-bot/sandpiper/sandbox/collect"
 	"github.com/sandpiper-bot/sandpiper/sandbox/egress"
-	"github.com/sandpiper-bot/sandpiper/sandbox/fastimport"
-	"github.com/sandpiper-bot/sandpiper/sandbox/git"
 	"github.com/sandpiper-bot/sandpiper/sandbox/gitstore"
-	"github.com/sandpiper-bot/sandpiper/sandbox/internal/removal"
 	"github.com/sandpiper-bot/sandpiper/sandbox/jail"
 	"github.com/sandpiper-bot/sandpiper/sandbox/local"
 )
@@ -99,27 +95,21 @@ func (b *Backend) Path(w sandbox.Workspace) string { return filepath.Join(w.Dir,
 // Delta is the upper layer.
 func (b *Backend) Delta(w sandbox.Workspace) string { return filepath.Join(w.Dir, upper) }
 
-func key(w sandbox.Workspace) string { return strings.TrimSuffix(filepath.Base(w.Store), ".git") }
-
-func (b *Backend) git(w sandbox.Workspace) fastimport.Runner {
-	return func(ctx context.Context, c git.Call) ([]byte, error) { return b.o.Stores.Run(ctx, key(w), c) }
-}
-
 // Knows says whether the base is there. Its objects are too: see keep.
 func (b *Backend) Knows(w sandbox.Workspace) bool {
-	_, err := b.bases.Get(key(w), w.Base)
+	_, err := b.bases.Get(local.Key(w), w.Base)
 	return err == nil
 }
 
 // Make makes the layers of the run, or what is missing of them. Its time does not depend on the size of the repository, if the
 // base is there.
 func (b *Backend) Make(ctx context.Context, w sandbox.Workspace) error {
-	_, built, err := b.bases.Take(ctx, key(w), w.Base, string(w.ID))
+	_, built, err := b.bases.Take(ctx, local.Key(w), w.Base, string(w.ID))
 	if err != nil {
 		return err
 	}
 	if built {
-		if err := b.keep(ctx, key(w), w.Base); err != nil {
+		if err := b.keep(ctx, local.Key(w), w.Base); err != nil {
 			return err
 		}
 	}
@@ -156,7 +146,7 @@ func (b *Backend) Launch(ctx context.Context, w sandbox.Workspace, c sandbox.Com
 
 // place is where commands of a run find its layers.
 func (b *Backend) place(w sandbox.Workspace) (local.Place, error) {
-	base, err := b.bases.Get(key(w), w.Base)
+	base, err := b.bases.Get(local.Key(w), w.Base)
 	if err != nil {
 		return local.Place{}, err
 	}
@@ -219,17 +209,15 @@ func (b *Backend) Differs(ctx context.Context, w sandbox.Workspace) (bool, error
 }
 
 func (b *Backend) source(w sandbox.Workspace) (collect.Source, error) {
-	base, err := b.bases.Get(key(w), w.Base)
-	return collect.Source{Run: w.ID, Root: b.Delta(w), Base: w.Base, Store: b.git(w), Scratch: filepath.Join(w.Dir, scratch),
+	base, err := b.bases.Get(local.Key(w), w.Base)
+	return collect.Source{Run: w.ID, Root: b.Delta(w), Base: w.Base, Store: local.Git(b.o.Stores, w), Scratch: filepath.Join(w.Dir, scratch),
 		Layer: &collect.Layer{Lower: base.Trees(), Rules: base.Rules, Root: b.root}, Caps: b.o.Caps, Now: b.o.Now}, err
 }
 
 // Remove takes everything away that Make and the commands made.
 func (b *Backend) Remove(_ context.Context, w sandbox.Workspace) error {
-	for _, name := range []string{upper, gitUpper, work, gitWork, home, scratch, copied, copying} {
-		if err := removal.All(filepath.Join(w.Dir, name)); err != nil {
-			return err
-		}
+	if err := local.Remove(w, upper, gitUpper, work, gitWork, home, scratch, copied, copying); err != nil {
+		return err
 	}
-	return b.bases.Give(key(w), w.Base, string(w.ID))
+	return b.bases.Give(local.Key(w), w.Base, string(w.ID))
 }
