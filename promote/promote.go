@@ -92,6 +92,7 @@ type Request struct {
 	RepoID       int64
 	Base         string // the branch that the change is for, by name
 	Issue        int    // 0: none
+	Stacked      bool   // the issue is a pull request, onto whose branch this one goes
 	Title        string // of the issue, or of the task
 	TitlePattern string // of commits and pull requests, with {title} and {issue} in it; empty: the title alone
 	Signoff      bool   // commits carry Signed-off-by of the bot

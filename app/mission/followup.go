@@ -20,9 +20,6 @@ import (
 // asked is recorded, and the waiting step begins a round with it: a run on the head of the pull request, whose result is pushed
 // onto the same branch. It stops where somebody else has pushed, until the branch is handed back.
 
-const notOurs = "This is not a pull request of Sandpiper's, and it never pushes to a branch of somebody else. " +
-	"Say `/sandpiper run` on an issue to have the work done on a branch of its own."
-
 // isFollowUp says whether a run works on the mission's open pull request.
 func isFollowUp(m *store.Mission, run *store.Run) bool {
 	return m.Kind == store.KindIssue && run.Base != m.Base
@@ -40,8 +37,6 @@ func baseOf(m *store.Mission) (commit, refspec, from string) {
 func (e *Engine) fix(ctx context.Context, _ *github.Client, m *store.Mission, c webhooks.Slash) (string, error) {
 	p, err := policyOf(m)
 	switch {
-	case m.Kind == store.KindChecks:
-		return notOurs, nil
 	case m.Ended():
 		return "Mission " + m.ID + " has ended already (" + m.Outcome + ").", nil
 	case m.Pull == 0:

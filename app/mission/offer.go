@@ -91,6 +91,7 @@ func commitRequest(m *store.Mission, run *store.Run, bot promote.Person, p *poli
 	if isUpdate(m) {
 		r.Onto = m.Head
 	}
+	r.Stacked = ontoOf(m) != ""
 	return r
 }
 

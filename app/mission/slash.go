@@ -74,8 +74,12 @@ func (e *Engine) slash(ctx context.Context, c webhooks.Slash) (string, error) {
 	if !known {
 		return say("There is no command `" + strings.ReplaceAll(c.Verb, "`", "") + "`.\n\n" + helpText)
 	}
-	if m == nil && c.IsPR && (c.Verb == "fix" || c.Verb == "continue" || c.Verb == "update") {
-		return say(notOurs)
+	if c.IsPR && (m == nil || m.Kind == store.KindChecks) && (c.Verb == "fix" || c.Verb == "continue" || c.Verb == "update") {
+		text, err := e.stack(ctx, gh, trigger{meta: c.Meta, repo: repo, issue: c.Issue, by: c.Author, key: key, instruction: c.Args, at: c.At, role: orNone(who.role, who.permission)})
+		if err != nil {
+			return "", err
+		}
+		return say(text)
 	}
 	if m == nil {
 		return say("There is no mission here yet. Put the label `" + e.Label + "` on, or say `/sandpiper run`.")
@@ -92,6 +96,11 @@ func (e *Engine) slash(ctx context.Context, c webhooks.Slash) (string, error) {
 func (e *Engine) missionAt(ctx context.Context, repository int64, c webhooks.Slash) (*store.Mission, error) {
 	if m, err := e.missionOfPull(ctx, repository, c.Number); m != nil || err != nil {
 		return m, err
+	}
+	if c.IsPR { // one that works on top of a person's pull request
+		if m, err := e.open(ctx, repository, c.Number, store.KindIssue); m != nil || err != nil {
+			return m, err
+		}
 	}
 	m, err := e.Store.LastMission(ctx, repository, c.Number, kindOf(c.Issue))
 	if c.IsPR && errors.Is(err, store.ErrNone) {

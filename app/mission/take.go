@@ -33,6 +33,9 @@ func (e *Engine) takeIssue(ctx context.Context, m *store.Mission) (next, error) 
 	if err := e.allowed(ctx, gh, m, p); err != nil {
 		return next{}, err
 	}
+	if err := e.pinOnto(ctx, m); err != nil {
+		return next{}, err
+	}
 	if _, err := e.agentFor(p); err != nil {
 		return next{}, end(BlockedByPolicy, err, "%v", err)
 	}

@@ -58,6 +58,7 @@ type task struct {
 	Author string `json:"author"`
 	Label  string `json:"label,omitempty"`  // that started it
 	Role   string `json:"role,omitempty"`   // of the requester, as it was then
+	Onto   string `json:"onto,omitempty"`   // the branch of a person's pull request, which the result is for; see stack
 	Update bool   `json:"update,omitempty"` // the present round starts from the newest commit of the base branch
 }
 
@@ -118,6 +119,7 @@ type trigger struct {
 	label       string // "" for a slash command
 	instruction string
 	at          time.Time
+	onto        string // the branch of a person's pull request; "" for the default branch
 	role        string // of the person; set by start
 }
 
@@ -157,7 +159,7 @@ func (e *Engine) start(ctx context.Context, t trigger) (string, error) {
 }
 
 func (e *Engine) begin(ctx context.Context, gh *github.Client, t trigger) (string, error) {
-	text, err := json.Marshal(task{Title: t.issue.Title, Body: t.issue.Body, Author: t.issue.Author.Login, Label: t.label, Role: t.role})
+	text, err := json.Marshal(task{Title: t.issue.Title, Body: t.issue.Body, Author: t.issue.Author.Login, Label: t.label, Role: t.role, Onto: t.onto})
 	if err != nil {
 		return "", err
 	}
