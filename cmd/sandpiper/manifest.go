@@ -152,27 +152,34 @@ func (v *verdict) sign(o promote.Opened, keyFile string) (bool, error) {
 
 var (
 	pullShort = regexp.MustCompile(`^([A-Za-z0-9-]+)/([A-Za-z0-9._-]+)#([0-9]{1,9})$`)
-	pullURL   = regexp.MustCompile(`^https?://[^/]+/([A-Za-z0-9-]+)/([A-Za-z0-9._-]+)/pull/([0-9]{1,9})/?$`)
+	pullURL   = regexp.MustCompile(`^(https?://[^/]+)/([A-Za-z0-9-]+)/([A-Za-z0-9._-]+)/pull/([0-9]{1,9})/?$`)
 )
 
 // manifestOf reads a file, or the text of a pull request with the head that it has now.
 func manifestOf(ctx context.Context, stdin io.Reader, what string) (text []byte, head string, err error) {
-	m := pullShort.FindStringSubmatch(what)
-	if m == nil {
-		m = pullURL.FindStringSubmatch(what)
-	}
+	short, full := pullShort.FindStringSubmatch(what), pullURL.FindStringSubmatch(what)
 	switch {
-	case m != nil:
+	case short != nil:
+		return pullText(ctx, "", short[1], short[2], short[3])
+	case full != nil:
+		return pullText(ctx, full[1], full[2], full[3], full[4])
 	case what == "-":
 		text, err = io.ReadAll(io.LimitReader(stdin, 8<<20))
 		return text, "", err
-	default:
-		text, err = os.ReadFile(what)
-		return text, "", err
 	}
+	text, err = os.ReadFile(what)
+	return text, "", err
+}
+
+// pullText reads a pull request at the GitHub of the settings. The token goes nowhere else, and the same name elsewhere is another
+// pull request.
+func pullText(ctx context.Context, site, owner, repo, number string) (text []byte, head string, err error) {
 	c, err := config.Load(os.Environ())
 	if err != nil {
 		return nil, "", err
+	}
+	if site != "" && !strings.EqualFold(site, c.GitHubURL) {
+		return nil, "", usageError(fmt.Errorf("the pull request is at %s, and the settings name %s: set SANDPIPER_GITHUB_URL=%[1]s", name(site), c.GitHubURL))
 	}
 	gh := github.NewClient(&http.Client{Timeout: time.Minute})
 	if token := os.Getenv("GITHUB_TOKEN"); token != "" {
@@ -181,13 +188,13 @@ func manifestOf(ctx context.Context, stdin io.Reader, what string) (text []byte,
 	if gh.BaseURL, err = gh.BaseURL.Parse(strings.TrimSuffix(c.GitHubAPIURL, "/") + "/"); err != nil {
 		return nil, "", err
 	}
-	number, err := strconv.Atoi(m[3])
+	n, err := strconv.Atoi(number)
 	if err != nil {
 		return nil, "", err
 	}
-	pr, _, err := gh.PullRequests.Get(ctx, m[1], m[2], number)
+	pr, _, err := gh.PullRequests.Get(ctx, owner, repo, n)
 	if err != nil {
-		return nil, "", fmt.Errorf("pull request %s: %w", name(what), err)
+		return nil, "", fmt.Errorf("pull request %s/%s#%d: %w", owner, repo, n, err)
 	}
 	return []byte(pr.GetBody()), pr.GetHead().GetSHA(), nil
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -305,13 +304,7 @@ func TestManifestVerify(t *testing.T) {
 	w.label("octavia", n)
 	w.ended(n, "changed")
 	pr := w.pulls()[0]
-	clone := filepath.Join(w.dir, "clone")
-	for _, args := range [][]string{{"init", "-q", clone}, {"-C", clone, "fetch", "-q", w.double.URL() + "/acme/calc.git", "+refs/heads/*:refs/remotes/o/*"}} {
-		cmd := exec.Command("git", append([]string{"-c", "http.extraHeader=Authorization: Basic " + w.basic("rita")}, args...)...)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("git %v: %v\n%s", args, err, out)
-		}
-	}
+	clone := w.cloned()
 	body := filepath.Join(w.dir, "body.md")
 	must(t, os.WriteFile(body, []byte(pr.GetBody()), 0o600))
 	v, err := verifyManifest(t.Context(), nil, body, clone, public)
