@@ -30,7 +30,7 @@ func (b *bench) collect() error {
 	}
 	plain := exec.CommandContext(b.ctx, "sh", "-euc", b.changes())
 	plain.Dir = b.worktree("w")
-	if err := plain.Run(); err != nil {
+	if err := errors.Join(plain.Run(), b.calm()); err != nil {
 		return err
 	}
 	err := b.time("git: add -A, commit", func() error {
@@ -68,6 +68,7 @@ func (b *bench) collectOne(commit string) error {
 
 // life is all of it.
 func (b *bench) life() (err error) {
+	err = b.calm()
 	for i := 0; i < often && err == nil; i++ {
 		err = b.time("whole life", b.liveOne)
 	}

@@ -1,4 +1,5 @@
-// Command sandpiper-bench measures what workspaces cost beside the git command line, and writes the figures down.
+// Command sandpiper-bench measures what workspaces cost beside the git command line, and writes the figures down. As
+// `sandpiper-bench schemes` it ranks ways to isolate tasks.
 //
 // All rows of all sizes run in turn, round after round, in one process on one directory: machines are noisy and file systems differ by
 // ten times, so that only ratios between rows of the same round mean something. It must not be pointed at a repository
@@ -37,6 +38,9 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
+	if len(args) > 0 && args[0] == "schemes" {
+		return schemes(ctx, args[1:])
+	}
 	o, err := parse(args)
 	if err != nil {
 		return err
