@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 
 	"github.com/sandpiper-bot/sandpiper/sandbox"
-	"github.com/sandpiper-bot/sandpiper/sandbox/internal/removal"
 	"github.com/sandpiper-bot/sandpiper/sandbox/jail"
 	"github.com/sandpiper-bot/sandpiper/sandbox/local"
 )
@@ -25,7 +24,7 @@ const (
 // knows how, and nothing in the files can do more than it could to a command of the run.
 func (b *Backend) Materialise(ctx context.Context, w sandbox.Workspace) error {
 	fresh := filepath.Join(w.Dir, copying)
-	if err := removal.All(fresh); err != nil {
+	if err := local.Remove(w, copying); err != nil {
 		return err
 	}
 	if err := os.Mkdir(fresh, 0o755); err != nil {
@@ -49,7 +48,7 @@ func (b *Backend) Materialise(ctx context.Context, w sandbox.Workspace) error {
 	if !exit.OK() {
 		return fmt.Errorf("cp ended with %s, status %d: %.2000q", exit.Reason, exit.Code, out.String())
 	}
-	if err := removal.All(b.Path(w)); err != nil {
+	if err := local.Remove(w, copied); err != nil {
 		return err
 	}
 	return os.Rename(fresh, b.Path(w))
