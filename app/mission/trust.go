@@ -177,12 +177,15 @@ func (d *decision) outside(why string) { d.because = append(d.because, why) }
 // issue hears the request, the issue's text, and the comments that the agent may be given: those up to the trigger.
 func (d *decision) issue(ctx context.Context, talk *conversation) error {
 	m := d.mission
-	if err := d.hear(ctx, "the request", m.Requester); err != nil {
-		return err
-	}
 	var text task
 	if err := json.Unmarshal([]byte(m.Task), &text); err != nil {
 		return fmt.Errorf("task of mission %s: %w", m.ID, err)
+	}
+	if text.May != "" && d.engine.Now().Sub(m.CreatedAt) < readAgain { // was asked a moment ago
+		d.known[m.Requester] = standing{permission: text.May, role: text.Role}
+	}
+	if err := d.hear(ctx, "the request", m.Requester); err != nil {
+		return err
 	}
 	if err := d.hear(ctx, fmt.Sprintf("the text of #%d", m.Number), text.Author); err != nil {
 		return err
