@@ -43,6 +43,7 @@ func (p *publication) body() string {
 		w := page{redact: p.Redact, rows: rows}
 		fmt.Fprintf(&w.b, "%s\n", p.marker())
 		p.asked(&w)
+		p.said(&w)
 		p.changed(&w)
 		p.stands(&w)
 		p.gates(&w)
@@ -254,8 +255,20 @@ func yes(b bool) string {
 	return "no"
 }
 
+// said is the agent's own account, which nobody has checked.
+func (p *publication) said(w *page) {
+	if strings.TrimSpace(p.req.Said) == "" {
+		return
+	}
+	w.printf("\n### What the agent says\n\nIts own words at its end. Nothing of them was checked:\n\n> %s\n", w.text(p.req.Said))
+}
+
 func (p *publication) saw(w *page) {
-	w.printf("\n### What the agent was given\n\nAgent: %s.\n\n", w.cell(p.req.Agent))
+	w.printf("\n### What the agent was given, and could reach\n\nAgent: %s", w.cell(p.req.Agent))
+	if p.req.AgentVersion != "" {
+		w.printf(", by its own word %s", w.cell(p.req.AgentVersion))
+	}
+	w.printf(". What it asked the boundary for and was refused is listed below, if there was anything.\n\n")
 	w.items(p.req.Given, "items")
 	w.printf("\nWithheld from it:\n\n")
 	w.items(p.req.Withheld, "items withheld")
@@ -287,7 +300,7 @@ func (p *publication) provenance(w *page) {
 	if p.req.Took != "" {
 		w.printf("| took | %s |\n", w.cell(p.req.Took))
 	}
-	if to := link("the mission's page", p.req.MissionURL); to != "" {
+	if to := link("the mission, step by step", p.req.MissionURL); to != "" {
 		w.printf("| more | %s |\n", to)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/sandpiper-bot/sandpiper/sandbox"
 	"github.com/sandpiper-bot/sandpiper/sandbox/quote"
@@ -73,6 +75,12 @@ func title(r Request, limit int, redact func(string) string) string {
 	s := quote.Plain(quote.Cut(redact(r.Title), 1000, ""))
 	s = strings.TrimRight(strings.TrimSpace(fixups.ReplaceAllString(s, "")), ".")
 	pattern := r.pattern()
+	if conventional.MatchString(pattern) && conventional.MatchString(s) {
+		pattern = "{title}"
+	}
+	if first, n := utf8.DecodeRuneInString(s); r.Style.Lower && unicode.IsUpper(first) && !isName(s[n:]) {
+		s = string(unicode.ToLower(first)) + s[n:]
+	}
 	limit = max(limit-len(pattern)+len("{title}"), 20)
 	if len(s) > limit {
 		s = quote.Cut(s, limit, "")
@@ -91,9 +99,15 @@ func title(r Request, limit int, redact func(string) string) string {
 	return strings.Replace(pattern, "{title}", s, 1)
 }
 
+// isName says of a word without its first letter that it is no plain word: API, GitHub.
+func isName(rest string) bool {
+	word, _, _ := strings.Cut(rest, " ")
+	return word != strings.ToLower(word)
+}
+
 // pattern is that of titles, with the number in it.
 func (r Request) pattern() string {
-	p := r.TitlePattern
+	p := r.Style.Pattern
 	if p == "" {
 		p = "{title}"
 	}

@@ -86,38 +86,39 @@ type Branch struct{ Name, Head string }
 
 // Request is everything that a promotion is made of. The same request gives the same commit, branch and pull request.
 type Request struct {
-	Run          sandbox.ID
-	Mission      string
-	Owner, Repo  string
-	RepoID       int64
-	Base         string // the branch that the change is for, by name
-	Issue        int    // 0: none
-	Stacked      bool   // the issue is a pull request, onto whose branch this one goes
-	Title        string // of the issue, or of the task
-	TitlePattern string // of commits and pull requests, with {title} and {issue} in it; empty: the title alone
-	Signoff      bool   // commits carry Signed-off-by of the bot
-	Keep         bool   // the agent's own commits are kept, where they can be
-	Instruction  string // what the requester added in a comment; optional
-	Requester    Person
-	Bot          Person    // such as sandpiper[bot]: author of the commit
-	When         time.Time // of the commit: a recorded time, not the present
-	Selection    sandbox.Selection
-	Staged       Staged // what Stage made; only for Publish
-	Draft        bool
-	DraftReason  string  // for people
-	Workflows    bool    // the App may change workflow files
-	API          bool    // commits are made by GitHub's API, which signs them, instead of pushed
-	Previous     *Branch // what an earlier run of this mission pushed: this one goes on there
-	FollowUp     *FollowUp
-	Onto         string // of an update: the head of the bot's branch, which stays in the history beside the base
-	Agent        string
-	Checks       []Check
-	Gates        []gates.Result
+	Run         sandbox.ID
+	Mission     string
+	Owner, Repo string
+	RepoID      int64
+	Base        string // the branch that the change is for, by name
+	Issue       int    // 0: none
+	Stacked     bool   // the issue is a pull request, onto whose branch this one goes
+	Title       string // of the issue, or of the task
+	Style       Style  // of the first line of commits, and of the title of the pull request
+	Signoff     bool   // commits carry Signed-off-by of the bot
+	Keep        bool   // the agent's own commits are kept, where they can be
+	Instruction string // what the requester added in a comment; optional
+	Requester   Person
+	Bot         Person    // such as sandpiper[bot]: author of the commit
+	When        time.Time // of the commit: a recorded time, not the present
+	Selection   sandbox.Selection
+	Staged      Staged // what Stage made; only for Publish
+	Draft       bool
+	DraftReason string  // for people
+	Workflows   bool    // the App may change workflow files
+	API         bool    // commits are made by GitHub's API, which signs them, instead of pushed
+	Previous    *Branch // what an earlier run of this mission pushed: this one goes on there
+	FollowUp    *FollowUp
+	Onto        string // of an update: the head of the bot's branch, which stays in the history beside the base
+	Agent       string
+	Checks      []Check
+	Gates       []gates.Result
 	Record
 	CheckedTree string // that the checks ran on; empty: not known
 	Given       []Item
 	Withheld    []Item
-	MissionURL  string
+	MissionURL  string   // where the mission is told as it goes
+	Said        string   // by the agent, at its end
 	Labels      []string // put on the pull request
 	Reviewers   bool     // owners of what it touches are asked for a review
 	Took        string   // time and money of the run, for people

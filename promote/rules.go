@@ -122,7 +122,7 @@ func (r Rules) Unmet(req Request) []string {
 	for _, rule := range append(append([]Rule{}, r.Base...), r.Own...) {
 		switch rule.Type {
 		case "commit_message_pattern":
-			rule.judge(spec.Message, "the message of a commit (its first line can be set by promote.title in the policy)", add)
+			rule.judge(spec.Message, "the message of a commit (its first line can be set by promote.title in the policy, a sign-off by promote.signoff)", add)
 		case "commit_author_email_pattern":
 			rule.judge(spec.Author.Email, "the author's address "+spec.Author.Email, add)
 		case "committer_email_pattern":

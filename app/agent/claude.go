@@ -19,6 +19,8 @@ type claudeEvent struct {
 		Content json.RawMessage `json:"content"`
 		Usage   claudeUsage     `json:"usage"`
 	} `json:"message"`
+	Version     string `json:"claude_code_version"`
+	Model       string `json:"model"`
 	APIError    bool   `json:"is_api_error_message"`
 	Attempt     int    `json:"attempt"`
 	ErrorStatus int    `json:"error_status"`
@@ -57,8 +59,11 @@ func (c *claude) Line(line []byte) []Event {
 	}
 	switch e.Type {
 	case "system":
-		if e.Subtype == "api_retry" {
+		switch e.Subtype {
+		case "api_retry":
 			return c.fail(e.ErrorStatus, e.Error)
+		case "init":
+			c.version = named(e.Version, e.Model)
 		}
 	case "assistant":
 		return c.assistant(e)

@@ -23,6 +23,7 @@ type geminiEvent struct {
 	Parameters json.RawMessage `json:"parameters"`
 	Status     string          `json:"status"`
 	Message    string          `json:"message"`
+	Model      string          `json:"model"`
 	Error      struct {
 		Type    string `json:"type"`
 		Message string `json:"message"`
@@ -41,6 +42,8 @@ func (g *gemini) Line(line []byte) []Event {
 	open := g.open
 	g.open = false
 	switch e.Type {
+	case "init":
+		g.version = named("", e.Model)
 	case "message":
 		if e.Role != "assistant" {
 			return nil

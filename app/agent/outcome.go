@@ -35,6 +35,7 @@ type Outcome struct {
 	Code    int            `json:"code"`             // exit status
 	Reason  sandbox.Reason `json:"reason"`
 	Usage   Usage          `json:"usage,omitzero"`
+	Version string         `json:"version,omitempty"` // of the command line and its model, if it says so
 }
 
 const maxSummary = 4000
@@ -49,6 +50,7 @@ type Parser interface {
 // state is what the parsers have in common.
 type state struct {
 	usage   Usage
+	version string   // of the command line and its model, as it says itself
 	last    string   // what the agent said last
 	stray   string   // the last line that is no event: most often an error of the command line itself
 	trouble *trouble // an error that nothing has made good since
@@ -105,13 +107,21 @@ func (s *state) noise(line []byte) []Event {
 
 // Outcome judges by the exit status, then by errors that nothing made good, then by what the agent said.
 func (s *state) Outcome(exit sandbox.Exit) Outcome {
-	o := Outcome{Code: exit.Code, Reason: exit.Reason, Usage: s.usage.sane()}
+	o := Outcome{Code: exit.Code, Reason: exit.Reason, Usage: s.usage.sane(), Version: clean(s.version, 100)}
 	o.Class, o.Summary = s.judge(exit)
 	if s.trouble != nil {
 		o.Status = s.trouble.status
 	}
 	o.Summary = clean(o.Summary, maxSummary)
 	return o
+}
+
+// named is a version and a model in words.
+func named(version, model string) string {
+	if model == "" {
+		return version
+	}
+	return strings.TrimPrefix(version+", model "+model, ", ")
 }
 
 func (s *state) judge(exit sandbox.Exit) (Class, string) {

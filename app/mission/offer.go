@@ -21,9 +21,12 @@ import (
 // staged anew when a person selects something else of the same run.
 type offer struct {
 	promote.Staged
-	N     int            `json:"n"`             // how often the run was staged; names the sandbox of its checks
-	By    string         `json:"by,omitempty"`  // who selected; empty: nobody did
-	API   bool           `json:"api,omitempty"` // its commit is made by GitHub's API
+	N     int            `json:"n"`               // how often the run was staged; names the sandbox of its checks
+	By    string         `json:"by,omitempty"`    // who selected; empty: nobody did
+	API   bool           `json:"api,omitempty"`   // its commit is made by GitHub's API
+	Said  string         `json:"said,omitempty"`  // by the agent, at its end
+	Agent string         `json:"agent,omitempty"` // its version, as it says itself
+	Style promote.Style  `json:"style,omitzero"`  // of its title, as the repository's history has it
 	Gates []gates.Result `json:"gates,omitempty"`
 }
 
@@ -63,10 +66,23 @@ func (e *Engine) stage(ctx context.Context, m *store.Mission, run *store.Run) (o
 	if r.Selection = o.Selection; o.By == "" {
 		r.Selection.Drop = p.Promote.Drop
 	}
+	if o.Said == "" {
+		outcome, err := e.agentOutcome(m, run)
+		if err != nil {
+			return o, err
+		}
+		o.Said, o.Agent = outcome.Summary, outcome.Version
+	}
 	if o.API, err = e.transport(ctx, gh, m, p, r); err != nil {
 		return o, err
 	}
 	stored := promote.Stored{Stores: e.Git, Remote: e.remote(m, installation.Read)}
+	if r.Style == (promote.Style{}) {
+		if o.Style, err = e.styleOf(ctx, stored, m, run); err != nil {
+			return o, err
+		}
+		r.Style = o.Style
+	}
 	if o.Staged, err = promote.Stage(ctx, e.Sandboxes, stored, e.Redact, r); err != nil {
 		return o, fmt.Errorf("stage %s: %w", m.Run, err)
 	}
@@ -77,13 +93,25 @@ func (e *Engine) stage(ctx context.Context, m *store.Mission, run *store.Run) (o
 	return o, e.Store.SaveRun(ctx, run)
 }
 
+// styleOf is how the repository words titles, where neither the policy nor a ruleset says it.
+func (e *Engine) styleOf(ctx context.Context, stored promote.Stored, m *store.Mission, run *store.Run) (promote.Style, error) {
+	var changes []sandbox.Change
+	if err := json.Unmarshal([]byte(run.Changes), &changes); err != nil {
+		return promote.Style{}, fmt.Errorf("changes of %s: %w", run.ID, err)
+	}
+	return stored.StyleOf(ctx, run.Base, m.Title, changes)
+}
+
 // commitRequest is what the commit of a promotion is made of.
 func commitRequest(m *store.Mission, run *store.Run, bot promote.Person, p *policy.Policy) promote.Request {
 	r := promote.Request{
 		Run: sandbox.ID(m.Run), Mission: m.ID, Owner: m.Owner, Repo: m.Name, RepoID: m.RepositoryID, Base: m.BaseBranch,
 		Issue: m.Number, Title: m.Title, Instruction: m.Instruction, Requester: promote.Person{Login: m.Requester, ID: m.RequesterID},
-		Bot: bot, When: run.CreatedAt.Truncate(time.Second), Agent: run.Agent, TitlePattern: p.Promote.Title, Signoff: p.Promote.Signoff,
+		Bot: bot, When: run.CreatedAt.Truncate(time.Second), Agent: run.Agent, Style: taskOf(m).Style, Signoff: p.Promote.Signoff,
 		Keep: p.Promote.Commits == "keep",
+	}
+	if p.Promote.Title != "" {
+		r.Style = promote.Style{Pattern: p.Promote.Title}
 	}
 	if isFollowUp(m, run) {
 		r.FollowUp = &promote.FollowUp{Round: run.Attempt, Head: run.Base}
@@ -130,7 +158,7 @@ func (e *Engine) reselect(ctx context.Context, m *store.Mission) (next, error) {
 			return next{}, err
 		}
 	}
-	run.Offer, run.Checks = marshal(offer{Staged: promote.Staged{Selection: sel}, N: was.N + 1, By: m.WantBy}), ""
+	run.Offer, run.Checks = marshal(offer{Staged: promote.Staged{Selection: sel}, N: was.N + 1, By: m.WantBy, Said: was.Said, Agent: was.Agent}), ""
 	if err := e.Store.SaveRun(ctx, run); err != nil {
 		return next{}, err
 	}

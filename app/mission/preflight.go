@@ -25,6 +25,11 @@ func (e *Engine) preflight(ctx context.Context, gh *github.Client, m *store.Miss
 	}
 	m.OwnRules = marshal(rules.Own)
 	r.API = byAPI(p, rules)
+	if p.Promote.Title == "" {
+		t := taskOf(m)
+		t.Style = rules.StyleFor(r)
+		r.Style, m.Task = t.Style, marshal(t)
+	}
 	if err := promote.Refusal(rules.Unmet(r)); err != nil {
 		return end(BlockedByRule, err, "the rules of this repository would not take a pull request of the bot: %s", plainCause(err))
 	}

@@ -128,7 +128,11 @@ func (e *Engine) request(ctx context.Context, m *store.Mission, run *store.Run, 
 		return promote.Request{}, err
 	}
 	r := commitRequest(m, run, bot, p)
+	if r.Style == (promote.Style{}) {
+		r.Style = o.Style
+	}
 	r.Selection, r.Staged, r.CheckedTree, r.Gates, r.API = o.Selection, o.Staged, o.Tree, o.Gates, o.API
+	r.Said, r.MissionURL = o.Said, e.commentURL(m)
 	r.Labels, r.Reviewers, r.Took = p.Promote.Labels, p.Promote.Reviewers, tookOf(run)
 	if m.Branch != "" {
 		r.Previous = &promote.Branch{Name: m.Branch, Head: m.Head}
@@ -152,6 +156,14 @@ func (e *Engine) request(ctx context.Context, m *store.Mission, run *store.Run, 
 		}
 	}
 	return r, nil
+}
+
+// commentURL is where the mission is told as it goes.
+func (e *Engine) commentURL(m *store.Mission) string {
+	if m.CommentID == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s/%s/%s/issues/%d#issuecomment-%d", e.GitHubURL, m.Owner, m.Name, m.Number, m.CommentID)
 }
 
 // draftReason says why a pull request is not ready to be merged; empty: it is.

@@ -19,7 +19,11 @@ func (e *Engine) recordOf(ctx context.Context, m *store.Mission, run *store.Run)
 	if err != nil {
 		return promote.Record{}, err
 	}
-	r := promote.Record{Policy: p.Digest(), BotVersion: buildVersion()}
+	o, err := offerOf(run)
+	if err != nil {
+		return promote.Record{}, err
+	}
+	r := promote.Record{Policy: p.Digest(), BotVersion: buildVersion(), AgentVersion: o.Agent}
 	if run.Receipt != "" {
 		sum := sha256.Sum256([]byte(run.Receipt))
 		r.Receipt = "sha256:" + hex.EncodeToString(sum[:])

@@ -15,6 +15,7 @@ import (
 	"github.com/sandpiper-bot/sandpiper/app/installation"
 	"github.com/sandpiper-bot/sandpiper/app/policy"
 	"github.com/sandpiper-bot/sandpiper/app/store"
+	"github.com/sandpiper-bot/sandpiper/promote"
 	"github.com/sandpiper-bot/sandpiper/webhooks"
 )
 
@@ -58,9 +59,10 @@ type task struct {
 	Author string `json:"author"`
 	Label  string `json:"label,omitempty"`  // that started it
 	Role   string `json:"role,omitempty"`   // of the requester, as it was then
-	May    string `json:"may,omitempty"`    // what that allows: admin, write
 	Onto   string `json:"onto,omitempty"`   // the branch of a person's pull request, which the result is for; see stack
 	Update bool   `json:"update,omitempty"` // the present round starts from the newest commit of the base branch
+
+	Style promote.Style `json:"style,omitzero"` // of titles, as the repository's rules want it
 }
 
 // labelled starts a mission when the trigger label was put on an issue or pull request.
@@ -121,7 +123,7 @@ type trigger struct {
 	instruction string
 	at          time.Time
 	onto        string // the branch of a person's pull request; "" for the default branch
-	role, may   string // of the person; set by start
+	role        string // of the person; set by start
 }
 
 // start decides on a trigger and begins a mission, or refuses, visibly and once.
@@ -146,7 +148,7 @@ func (e *Engine) start(ctx context.Context, t trigger) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	t.role, t.may = orNone(who.role, who.permission), who.permission
+	t.role = orNone(who.role, who.permission)
 	if !who.mayWrite() {
 		return e.refuse(ctx, gh, t, "permission", "Only people with write access start missions here, and @"+t.by.Login+" has "+orNone(who.role, who.permission)+" access.")
 	}
@@ -160,7 +162,7 @@ func (e *Engine) start(ctx context.Context, t trigger) (string, error) {
 }
 
 func (e *Engine) begin(ctx context.Context, gh *github.Client, t trigger) (string, error) {
-	text, err := json.Marshal(task{Title: t.issue.Title, Body: t.issue.Body, Author: t.issue.Author.Login, Label: t.label, Role: t.role, May: t.may, Onto: t.onto})
+	text, err := json.Marshal(task{Title: t.issue.Title, Body: t.issue.Body, Author: t.issue.Author.Login, Label: t.label, Role: t.role, Onto: t.onto})
 	if err != nil {
 		return "", err
 	}

@@ -19,9 +19,12 @@ import (
 // updateKey begins the key of a wish for one.
 const updateKey = "update:"
 
-func isUpdate(m *store.Mission) bool {
-	var t task
-	return json.Unmarshal([]byte(m.Task), &t) == nil && t.Update
+func isUpdate(m *store.Mission) bool { return taskOf(m).Update }
+
+// taskOf is a mission's task; the step that takes it has said if it cannot be read.
+func taskOf(m *store.Mission) (t task) {
+	_ = json.Unmarshal([]byte(m.Task), &t)
+	return t
 }
 
 // beginUpdate pins the base anew if one of the wishes is for an update, and says so. Every other round is none.
