@@ -26,6 +26,8 @@ type group struct {
 	memory, pids string // directories, the same on v2; empty where there is no such limit
 	dirs         []string
 	locks        []*os.File // a held lock says that the tree is alive: see Sweep
+	v2           *os.File   // the one of dirs that is of version 2, opened
+	v1           []string   // those of version 1
 }
 
 // newGroup makes a group below the one that we are in, so that limits above us hold on. It takes what the machine gives:
@@ -60,7 +62,7 @@ func (g *group) try(h hierarchy, dir string, l Limits) bool {
 	// A little less than the limit: who adds up the processes from outside counts what they share more than once.
 	most := before(l.Memory, 128<<20)
 	memory := h.has("memory") && writeFile(dir, h.pick("memory.max", "memory.limit_in_bytes"), most)
-	pids := h.has("pids") && writeFile(dir, "pids.max", int64(l.Procs))
+	pids := h.has("pids") && writeFile(dir, "pids.max", int64(l.Procs)+1) // and bubblewrap's own, outside
 	if !memory && !pids {
 		_ = os.Remove(dir)
 		_ = lock.Close()
@@ -75,6 +77,11 @@ func (g *group) try(h hierarchy, dir string, l Limits) bool {
 		g.pids = dir
 	}
 	g.dirs, g.locks = append(g.dirs, dir), append(g.locks, lock)
+	if h.v2 {
+		g.v2 = lock
+	} else {
+		g.v1 = append(g.v1, dir)
+	}
 	return true
 }
 
@@ -98,12 +105,25 @@ func makeGroup(dir string) (lock *os.File, err error) {
 	return nil, err
 }
 
-// add moves a process in. The ones that it starts are born there.
-func (g *group) add(pid int) error {
-	for _, dir := range g.dirs {
-		if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0); err != nil {
-			return fmt.Errorf("control group: %w", err)
+// start starts a process that is born in the group: to move one waits for a grace period of the kernel, some milliseconds. Version 2
+// does that by a flag of clone3(2); in version 1 a child is where the thread is that makes it, and a thread which moves itself
+// alone does not wait (cgroup_procs_write_start in kernel/cgroup/cgroup.c). The calling thread must be locked.
+func (g *group) start(program string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
+	if g.v2 != nil {
+		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, int(g.v2.Fd())
+	}
+	for _, dir := range g.v1 {
+		if err := moveThread(dir); err != nil {
+			return nil, err
 		}
+		defer func() { _ = moveThread(filepath.Dir(dir)) }() // or it goes when the thread ends, and the group is removed later
+	}
+	return os.StartProcess(program, argv, attr)
+}
+
+func moveThread(dir string) error {
+	if err := os.WriteFile(filepath.Join(dir, "tasks"), []byte("0"), 0); err != nil {
+		return fmt.Errorf("control group: %w", err)
 	}
 	return nil
 }
@@ -138,9 +158,12 @@ func (g *group) oomKills() int {
 
 // below1 are the groups that a runtime has made below one of ours.
 func below1(dir string) []string {
-	found, _ := filepath.Glob(filepath.Join(dir, "*", "cgroup.procs"))
-	for i := range found {
-		found[i] = filepath.Dir(found[i])
+	entries, _ := os.ReadDir(dir)
+	var found []string
+	for _, e := range entries {
+		if e.IsDir() { // and not a file for each control
+			found = append(found, filepath.Join(dir, e.Name()))
+		}
 	}
 	return found
 }

@@ -30,21 +30,23 @@ func run(ctx context.Context, s Spec, std Stdio, w without) (Result, error) {
 	if err != nil {
 		return Result{Reason: FailedToStart}, err
 	}
-	begin := start
+	begin, g := start, &group{}
 	if s.Runtime != nil {
 		begin = startRuntime
+	} else if !w.cgroup {
+		g = newGroup(s.Name, r.limits)
 	}
-	t, err := begin(s, r.limits, uid, files, w)
+	t, err := begin(s, r.limits, uid, files, g, w)
 	for _, f := range files {
 		_ = f.Close()
 	}
 	if err != nil {
 		streams.abandon()
-		return Result{Reason: FailedToStart}, err
+		return Result{Reason: FailedToStart}, errors.Join(err, g.remove())
 	}
 	stop := context.AfterFunc(ctx, func() { r.end(Cancelled, "") })
 	defer stop()
-	return r.supervise(s, t, streams, w)
+	return r.supervise(s, t, g, streams, w)
 }
 
 // runner follows one tree from its start to its end.
@@ -69,21 +71,13 @@ func (r *runner) end(reason Reason, evidence string) {
 	})
 }
 
-// limit puts a held tree under its limits: the control group, and those of each process.
-func (r *runner) limit(s Spec, t *tree, w without) (g *group, err error) {
-	g = &group{}
+// limit puts a held tree under its limits: those of each process, and of a runtime the control group.
+func (r *runner) limit(s Spec, t *tree, g *group, w without) (_ *group, err error) {
 	if s.Runtime != nil { // which gives limits to the processes itself, as it is told
 		if !w.cgroup {
 			g, err = groupForRuntime(s.Name, r.limits, t)
 		}
 		return g, errors.Join(err, yield(t.init))
-	}
-	if !w.cgroup {
-		g = newGroup(s.Name, r.limits)
-		// The monitor stays outside: each move waits for a grace period of the kernel, some milliseconds.
-		if err := g.add(t.init); err != nil {
-			return g, err
-		}
 	}
 	if w.rlimits {
 		return g, nil
@@ -96,15 +90,14 @@ func (r *runner) limit(s Spec, t *tree, w without) (g *group, err error) {
 }
 
 // supervise lets the held command begin under its limits, and sees it to its end.
-func (r *runner) supervise(s Spec, t *tree, streams *streams, w without) (Result, error) {
-	g := &group{}
+func (r *runner) supervise(s Spec, t *tree, g *group, streams *streams, w without) (Result, error) {
 	err := t.identify()
 	err = t.turn.done(err, t.monitor)
 	if handed := t.receive(); err == nil {
 		err = handed
 	}
 	if err == nil {
-		g, err = r.limit(s, t, w)
+		g, err = r.limit(s, t, g, w)
 	}
 	var watching, serving sync.WaitGroup
 	finished := make(chan struct{})

@@ -21,7 +21,7 @@ const behindRuntime = 48
 const hold = `read -r go <&7; [ -n "$go" ] || exit 1; exec 7<&-; mount -t proc proc /proc && exec "$@"`
 
 // startRuntime begins a runtime as start begins bubblewrap.
-func startRuntime(s Spec, l Limits, uid int, stdio [3]*os.File, w without) (*tree, error) {
+func startRuntime(s Spec, l Limits, uid int, stdio [3]*os.File, g *group, w without) (*tree, error) {
 	if os.Geteuid() != 0 {
 		return nil, fmt.Errorf("%w: a container needs root here: an ordinary user has no control groups to hold it by", ErrUnavailable)
 	}
@@ -41,7 +41,7 @@ func startRuntime(s Spec, l Limits, uid int, stdio [3]*os.File, w without) (*tre
 	}
 	with.files.files = append(with.files.files, null)
 	with.inherit = []*os.File{null, null, null, statusW, stdio[1], stdio[2], stdio[0], holdR}
-	t := &tree{pidfd: -1, ended: make(chan struct{}), hold: holdW, statusF: statusR, status: json.NewDecoder(statusR), runtime: true}
+	t := &tree{pidfd: -1, ended: make(chan struct{}), hold: holdW, statusF: statusR, status: json.NewDecoder(statusR), group: g, runtime: true}
 	begun := make(chan error)
 	go t.live(begun, func() (*os.Process, error) { return t.beginRuntime(&with, s, l, uid, w) })
 	if err := <-begun; err != nil {
@@ -91,7 +91,7 @@ func (t *tree) beginRuntime(with *launch, s Spec, l Limits, uid int, w without) 
 	attr := attributes(with.inherit, uid, w)
 	attr.Sys.Credential = nil // the runtime is root's, the command is not
 	attr.Sys.Cloneflags = syscall.CLONE_NEWPID | syscall.CLONE_NEWNS
-	p, err := startProcess("/bin/sh", append([]string{"sh", "-c", hold, "sandpiper"}, argv...), attr, w)
+	p, err := t.startProcess("/bin/sh", append([]string{"sh", "-c", hold, "sandpiper"}, argv...), attr, w)
 	if err != nil {
 		return nil, err
 	}

@@ -40,7 +40,7 @@ var overlayCaps = []uintptr{unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_
 
 // executeStage starts bubblewrap behind the stage, whose list is the last of the inherited files, and the socket for the
 // listener the one before.
-func executeStage(bwrap string, argv []string, inherit []*os.File, listen bool, w without) (*os.Process, error) {
+func (t *tree) executeStage(bwrap string, argv []string, inherit []*os.File, listen bool, w without) (*os.Process, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func executeStage(bwrap string, argv []string, inherit []*os.File, listen bool, 
 		attr.Sys.Cloneflags |= syscall.CLONE_NEWNET
 		attr.Sys.AmbientCaps = append(slices.Clone(overlayCaps), unix.CAP_NET_ADMIN) // to set up the loopback
 	}
-	return startProcess(self, append([]string{stageName, strconv.Itoa(len(inherit) - 1), bwrap}, argv...), attr, w)
+	return t.startProcess(self, append([]string{stageName, strconv.Itoa(len(inherit) - 1), bwrap}, argv...), attr, w)
 }
 
 // init is the stage. It runs before main and most packages are initialised, which is several times the cost of what it does,

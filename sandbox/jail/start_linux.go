@@ -29,6 +29,7 @@ type tree struct {
 	handed  *os.File      // where the stage hands it over, for an ordinary user
 	ended   chan struct{} // closed when the monitor was waited for
 	turn    *turn         // the turn to mount overlays, until they are there
+	group   *group        // that the monitor is born in
 
 	runtime bool         // the monitor is a runtime's, and the first process at once
 	leaf    string       // the name of its control group
@@ -80,7 +81,7 @@ func (l *launch) passFilter(w without) error {
 }
 
 // start begins bubblewrap with the three standard streams given and returns once it runs.
-func start(s Spec, l Limits, uid int, stdio [3]*os.File, w without) (*tree, error) {
+func start(s Spec, l Limits, uid int, stdio [3]*os.File, g *group, w without) (*tree, error) {
 	bwrap, err := exec.LookPath("bwrap")
 	if err != nil {
 		return nil, fmt.Errorf("%w: bubblewrap (bwrap) is not installed", ErrUnavailable)
@@ -100,7 +101,7 @@ func start(s Spec, l Limits, uid int, stdio [3]*os.File, w without) (*tree, erro
 	if err := with.passFilter(w); err != nil {
 		return nil, err
 	}
-	t := &tree{pidfd: -1, ended: make(chan struct{}), hold: holdW, statusF: statusR, status: json.NewDecoder(statusR)}
+	t := &tree{pidfd: -1, ended: make(chan struct{}), hold: holdW, statusF: statusR, status: json.NewDecoder(statusR), group: g}
 	begun := make(chan error)
 	go t.live(begun, func() (*os.Process, error) { return t.begin(bwrap, &with, s, l, uid, w) })
 	if err := <-begun; err != nil {
@@ -154,7 +155,7 @@ func (t *tree) begin(bwrap string, with *launch, s Spec, l Limits, uid int, w wi
 	argv := append([]string{"bwrap", "--args", strconv.Itoa(len(with.inherit)), "--"}, s.Argv...)
 	with.inherit = append(with.inherit, list)
 	if os.Geteuid() == 0 || len(over) == 0 && s.Listen == nil {
-		return execute(bwrap, argv, with.inherit, uid, w)
+		return t.execute(bwrap, argv, with.inherit, uid, w)
 	}
 	return t.executeWithin(bwrap, argv, with, over, s.Listen != nil, w)
 }
@@ -181,8 +182,8 @@ func (t *tree) live(begun chan<- error, begin func() (*os.Process, error)) {
 	}
 }
 
-func execute(program string, argv []string, inherit []*os.File, uid int, w without) (*os.Process, error) {
-	return startProcess(program, argv, attributes(inherit, uid, w), w)
+func (t *tree) execute(program string, argv []string, inherit []*os.File, uid int, w without) (*os.Process, error) {
+	return t.startProcess(program, argv, attributes(inherit, uid, w), w)
 }
 
 func attributes(inherit []*os.File, uid int, w without) *os.ProcAttr {
@@ -204,14 +205,14 @@ func attributes(inherit []*os.File, uid int, w without) *os.ProcAttr {
 	return attr
 }
 
-func startProcess(program string, argv []string, attr *os.ProcAttr, w without) (*os.Process, error) {
+func (t *tree) startProcess(program string, argv []string, attr *os.ProcAttr, w without) (*os.Process, error) {
 	if !w.closeFDs {
 		// What we inherited without close-on-exec would be inherited again; bubblewrap closes nothing.
 		if err := unix.CloseRange(3, ^uint(0)>>32, unix.CLOSE_RANGE_CLOEXEC); err != nil && !errors.Is(err, unix.ENOSYS) {
 			return nil, fmt.Errorf("close descriptors: %w", err)
 		}
 	}
-	p, err := os.StartProcess(program, argv, attr)
+	p, err := t.group.start(program, argv, attr)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}

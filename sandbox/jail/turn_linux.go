@@ -106,7 +106,7 @@ func (t *tree) executeWithin(bwrap string, argv []string, with *launch, over []M
 		if err != nil {
 			return nil, err
 		}
-		return execute(program, args, with.inherit, os.Geteuid(), w)
+		return t.execute(program, args, with.inherit, os.Geteuid(), w)
 	}
 	if listen {
 		ours, theirs, err := with.files.sockets()
@@ -119,7 +119,7 @@ func (t *tree) executeWithin(bwrap string, argv []string, with *launch, over []M
 	if err != nil {
 		return nil, err
 	}
-	return executeStage(bwrap, argv, append(with.inherit, todo), listen, w)
+	return t.executeStage(bwrap, argv, append(with.inherit, todo), listen, w)
 }
 
 // joining gives the command line by which an ordinary user executes bubblewrap in the namespaces of a holder.
