@@ -201,15 +201,16 @@ func (b *Baseline) same(e entry) (tracked, same bool) {
 	return true, s.stat == statOf(&e.stat)
 }
 
-// attributes says whether the base has any .gitattributes: git takes one that was deleted from its index.
-func (c *collector) attributes() bool {
+// attributes are the .gitattributes of the base that may hold for what was written, also those that were deleted: git takes them from
+// its index.
+func (c *collector) attributes() (paths []string) {
 	if c.Layer != nil {
-		return len(c.baseAttributes) > 0
+		return c.baseAttributes
 	}
 	for name := range c.Baseline.files {
 		if path.Base(name) == ".gitattributes" {
-			return true
+			paths = append(paths, name)
 		}
 	}
-	return false
+	return paths
 }

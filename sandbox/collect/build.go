@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandpiper-bot/sandpiper/sandbox/fastimport"
-	"github.com/sandpiper-bot/sandpiper/sandbox/git"
 )
 
 // maxPath is the longest path that goes into a result: no file system of Linux could check out a longer one in one call.
@@ -66,10 +65,12 @@ func (c *collector) build(ctx context.Context) (string, error) {
 		}
 		defer gitRoot.Close()
 	}
-	base, err := c.readBase(ctx)
+	t, err := c.openBase(ctx)
 	if err != nil {
 		return "", err
 	}
+	base := t.commit
+	c.close() // a lock file that a killed git has left is cleared away when no git is in the store
 	// The time is that of the base, so that the same tree gives the same commit.
 	who := fastimport.Ident{Name: "Sandpiper", Email: "sandpiper@localhost", When: base.when.UTC()}
 	what := "result"
@@ -98,22 +99,7 @@ func (c *collector) build(ctx context.Context) (string, error) {
 	return commit, err
 }
 
-// readBase reads what is to be known of the base's commit, if the walk has not done so.
-func (c *collector) readBase(ctx context.Context) (baseCommit, error) {
-	if c.base.tree != "" {
-		return c.base, nil
-	}
-	out, err := c.Store(ctx, git.Call{Args: []string{"cat-file", "commit", c.Base}})
-	if err != nil {
-		return baseCommit{}, fmt.Errorf("base: %w", err)
-	}
-	return parseCommit(out)
-}
-
 func (c *collector) emit(s *fastimport.Stream, root int, ch change) error {
-	if ch.mode == "" { // as in the base, after the conversion
-		return nil
-	}
 	if ch.object != "" {
 		s.Object(ch.as, ch.mode, ch.object)
 		return nil

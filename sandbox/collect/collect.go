@@ -95,7 +95,7 @@ type collector struct {
 	changes []change
 	deleted []string
 	rules   []change // .gitignore and .gitattributes files
-	base    baseCommit
+	trees   *trees   // of the base, once they are needed
 	shape   hash.Hash
 
 	baseAttributes []string // with Layer: the .gitattributes files of the base that hold for what was written, also deleted ones
@@ -105,6 +105,7 @@ type collector struct {
 func Collect(ctx context.Context, s Source) (Result, error) {
 	s.Caps = s.Caps.withDefaults()
 	c := &collector{Source: s, notes: notes{run: s.Run, now: s.Now}}
+	defer c.close()
 	before, err := c.scan(ctx)
 	if err != nil {
 		return Result{}, c.refuse(err)
@@ -124,6 +125,7 @@ func Collect(ctx context.Context, s Source) (Result, error) {
 	}
 	if s.Everything { // the workspace is removed after this: it has to be what was recorded
 		again := &collector{Source: s, notes: notes{run: s.Run, now: s.Now}}
+		defer again.close()
 		after, err := again.scan(ctx)
 		if err != nil {
 			return Result{}, c.refuse(err)
@@ -133,6 +135,22 @@ func Collect(ctx context.Context, s Source) (Result, error) {
 		}
 	}
 	return Result{Commit: commit, Findings: c.notes.list()}, nil
+}
+
+// openBase gives the trees of the base, from a process that close ends.
+func (c *collector) openBase(ctx context.Context) (t *trees, err error) {
+	if c.trees == nil {
+		c.trees, err = openTrees(ctx, c.Store, c.Base)
+	}
+	return c.trees, err
+}
+
+// close ends that process. How it ends says nothing: what was asked for was answered.
+func (c *collector) close() {
+	if c.trees != nil {
+		_ = c.trees.close()
+		c.trees = nil
+	}
 }
 
 // refuse marks what went wrong with the workspace as ErrUnrecorded. A context that ended says nothing of the workspace.
@@ -148,6 +166,7 @@ func (c *collector) refuse(err error) error {
 func Differs(ctx context.Context, s Source) (bool, error) {
 	s.Caps = s.Caps.withDefaults()
 	c := &collector{Source: s, notes: notes{run: s.Run, now: s.Now}}
+	defer c.close()
 	if _, err := c.scan(ctx); err != nil {
 		return true, err
 	}

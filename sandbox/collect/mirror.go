@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -152,19 +154,17 @@ func (c *collector) leaveOut(ignored map[string]bool) {
 // run, as none is configured: pointers of large files stay pointers. A snapshot of everything keeps the bytes as they lie.
 func (c *collector) convert(ctx context.Context) error {
 	rules := c.rulesNamed(".gitattributes")
-	if c.Everything || len(rules) == 0 && !c.attributes() {
+	if c.Everything || len(rules) == 0 && len(c.attributes()) == 0 {
 		return nil
 	}
 	files := map[string]*change{}
 	var copies []change
-	var names bytes.Buffer
 	for i, ch := range c.changes {
 		if ch.mode == modeLink || ch.mode == modeRepo || len(ch.path) >= maxPath-256 {
 			continue
 		}
 		files[ch.path] = &c.changes[i]
 		copies = append(copies, ch)
-		names.WriteString(ch.path + "\x00")
 	}
 	if len(files) == 0 {
 		return nil
@@ -179,17 +179,17 @@ func (c *collector) convert(ctx context.Context) error {
 		return fmt.Errorf("mirror for line endings: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	out, err := c.hash(ctx, dir, names.Bytes())
+	out, err := c.hash(ctx, dir, files)
 	if err != nil {
 		return err
 	}
 	return setObjects(files, out)
 }
 
-// hash adds the files to an index that begins as the base's, and gives what differs from the base in it. It notes the files for
-// which a filter is asked: they are recorded as they lie, which for large file storage may be a content that belongs elsewhere,
-// or a pointer to what nobody has uploaded.
-func (c *collector) hash(ctx context.Context, dir string, names []byte) ([]byte, error) {
+// hash adds the files to an index that holds what the base has at their paths, by which git decides on line endings, and the base's
+// attributes. It notes the files for which a filter is asked: they are recorded as they lie, which for large file storage may be a
+// content that belongs elsewhere, or a pointer to what nobody has uploaded.
+func (c *collector) hash(ctx context.Context, dir string, files map[string]*change) ([]byte, error) {
 	index := dir + ".index"
 	defer os.Remove(index)
 	run := func(stdin []byte, args ...string) ([]byte, error) {
@@ -203,10 +203,19 @@ func (c *collector) hash(ctx context.Context, dir string, names []byte) ([]byte,
 		}
 		return out, nil
 	}
-	if _, err := run(nil, "read-tree", c.Base); err != nil {
+	var names bytes.Buffer
+	paths := slices.Sorted(maps.Keys(files))
+	for _, p := range paths {
+		names.WriteString(p + "\x00")
+	}
+	known, err := c.inBase(ctx, append(paths, c.attributes()...))
+	if err != nil {
 		return nil, err
 	}
-	filters, err := run(names, "check-attr", "-z", "--stdin", "filter")
+	if _, err := run(known, "update-index", "-z", "--index-info"); err != nil {
+		return nil, err
+	}
+	filters, err := run(names.Bytes(), "check-attr", "-z", "--stdin", "filter")
 	if err != nil {
 		return nil, err
 	}
@@ -216,28 +225,46 @@ func (c *collector) hash(ctx context.Context, dir string, names []byte) ([]byte,
 			c.notes.add("git.filter", "medium", answers[0]+" (filter "+v+")")
 		}
 	}
-	if _, err := run(names, "update-index", "--add", "--replace", "-z", "--stdin"); err != nil {
+	if _, err := run(names.Bytes(), "update-index", "--add", "--replace", "-z", "--stdin"); err != nil {
 		return nil, err
 	}
-	return run(nil, "diff-index", "--cached", "--raw", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules=all", c.Base)
+	return run(nil, "ls-files", "--stage", "-z")
 }
 
-// setObjects reads "diff-index --raw -z": ":oldmode newmode oldid newid status\0path\0".
-func setObjects(files map[string]*change, raw []byte) error {
-	fields := strings.Split(strings.TrimSuffix(string(raw), "\x00"), "\x00")
-	for i := 0; i+1 < len(fields); i += 2 {
-		head := strings.Fields(strings.TrimPrefix(fields[i], ":"))
-		if len(head) != 5 {
-			return fmt.Errorf("line endings: %q from git", fields[i])
+// inBase writes what the base has at some paths, as update-index --index-info reads it.
+func (c *collector) inBase(ctx context.Context, paths []string) ([]byte, error) {
+	t, err := c.openBase(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := []byte{}
+	for _, p := range paths {
+		n, err := t.get(p)
+		if err != nil {
+			return nil, err
 		}
-		if ch := files[fields[i+1]]; ch != nil && head[4] != "D" {
-			ch.object, ch.mode = head[3], head[1]
-			delete(files, fields[i+1])
+		if n.mode != "" && n.mode != modeTree {
+			out = fmt.Appendf(out, "%s %s 0\t%s\x00", n.mode, n.id, p)
 		}
 	}
-	// What is the same as in the base after the conversion is not in the list: nothing to change.
-	for _, ch := range files {
-		ch.mode = ""
+	return out, nil
+}
+
+// setObjects reads "ls-files --stage -z": "mode id stage\tpath\0".
+func setObjects(files map[string]*change, list []byte) error {
+	for line := range strings.SplitSeq(strings.TrimSuffix(string(list), "\x00"), "\x00") {
+		head, name, _ := strings.Cut(line, "\t")
+		words := strings.Fields(head)
+		if len(words) != 3 {
+			return fmt.Errorf("line endings: %q from git", line)
+		}
+		if ch := files[name]; ch != nil {
+			ch.mode, ch.object = words[0], words[1]
+			delete(files, name)
+		}
+	}
+	for name := range files {
+		return fmt.Errorf("line endings: git has not taken %q", name)
 	}
 	return nil
 }

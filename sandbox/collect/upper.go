@@ -46,11 +46,9 @@ func (c *collector) scanUpper(ctx context.Context) (err error) {
 	if len(u.origin) == 1 && len(u.files) == 0 && len(u.whiteouts) == 0 {
 		return nil
 	}
-	if u.trees, err = openTrees(ctx, c.Store, c.Base); err != nil {
+	if u.trees, err = c.openBase(ctx); err != nil {
 		return err
 	}
-	c.base = u.trees.commit
-	defer func() { err = errors.Join(err, u.trees.close()) }()
 	for _, step := range []func(*upper) error{c.expect, c.takeMoved, c.takeWhiteouts} {
 		if err := step(u); err != nil {
 			return err
