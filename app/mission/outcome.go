@@ -192,7 +192,7 @@ func passing(err error) bool {
 	if errors.As(err, &response) && response.Response != nil {
 		return response.Response.StatusCode >= 500
 	}
-	return errors.Is(err, errLag) || errors.Is(err, git.ErrNetwork) || errors.Is(err, installation.ErrUnreachable) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, sandbox.ErrBusy)
+	return errors.Is(err, errLag) || errors.Is(err, errNewer) || errors.Is(err, git.ErrNetwork) || errors.Is(err, installation.ErrUnreachable) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, sandbox.ErrBusy)
 }
 
 // plainCause is the innermost sentence of an error that a person can use: GitHub's words, a reason, or its last part.

@@ -1,6 +1,8 @@
 package mission
 
 import (
+	"errors"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -11,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandpiper-bot/sandpiper/app/installation"
 	"github.com/sandpiper-bot/sandpiper/app/store"
 )
 
@@ -75,5 +78,29 @@ func TestOneVocabularyOfOutcomes(t *testing.T) {
 			t.Errorf("%s and %s have the same next step", o, other)
 		}
 		seen[o.next()] = o
+	}
+}
+
+// TestWhatIsWaitedFor: a key that is being rotated, and a step of a newer version of the bot, are for somebody else to mend.
+func TestWhatIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		err      error
+		tries    int
+		sentence string
+	}{
+		{fmt.Errorf("mint: %w", installation.ErrUnauthorized), keyTries, "sandpiper doctor"},
+		{fmt.Errorf("step %q: %w", "frobnicate", errNewer), mostTries, "frobnicate"},
+		{errors.New("who knows"), 3, "who knows"},
+	} {
+		for failures := range tt.tries - 1 {
+			if retry, final := judge(tt.err, failures); final != nil || retry <= 0 {
+				t.Errorf("%v after %d failures: %v", tt.err, failures, final)
+			}
+		}
+		_, final := judge(tt.err, tt.tries-1)
+		if final == nil || final.outcome != Infrastructure || !strings.Contains(final.message, tt.sentence) {
+			t.Errorf("%v in the end: %v", tt.err, final)
+		}
 	}
 }

@@ -113,6 +113,9 @@ func TestEveryMetricIsInTheCatalogue(t *testing.T) {
 		got = append(got, line{f.GetName(), strings.ToLower(f.GetType().String()), labelsOf(f.GetMetric()[0])})
 	}
 	for _, e := range catalogue {
+		if e.help == "" || e.alert == "" {
+			t.Errorf("%s does not say what it is, or when to look", e.name)
+		}
 		labels := slices.Sorted(slices.Values(e.labels))
 		want = append(want, line{prefix + e.name, string(e.kind), labels})
 	}

@@ -45,7 +45,7 @@ func TestWhatIsWrongAtGitHub(t *testing.T) {
 		"wrong secret": {func(d *github.Server) error {
 			return d.SetHook("sandpiper", bot.URL+"/webhook", "another secret altogether")
 		}, nil, "deliveries", Fail, "none of SANDPIPER_WEBHOOK_SECRETS"},
-		"missing event":    {nil, []string{"issues"}, "installation octo", Warn, "issue_comment"},
+		"missing event": {nil, []string{"issues"}, "installation octo", Warn, "issue_comment"},
 		"suspended": {func(d *github.Server) error {
 			i, err := d.Install("sandpiper", "octo")
 			if err != nil {
