@@ -59,6 +59,7 @@ type task struct {
 	Author string `json:"author"`
 	Label  string `json:"label,omitempty"`  // that started it
 	Role   string `json:"role,omitempty"`   // of the requester, as it was then
+	May    string `json:"may,omitempty"`    // what that allows: admin, write
 	Onto   string `json:"onto,omitempty"`   // the branch of a person's pull request, which the result is for; see stack
 	Update bool   `json:"update,omitempty"` // the present round starts from the newest commit of the base branch
 
@@ -123,7 +124,7 @@ type trigger struct {
 	instruction string
 	at          time.Time
 	onto        string // the branch of a person's pull request; "" for the default branch
-	role        string // of the person; set by start
+	role, may   string // of the person; set by start
 }
 
 // start decides on a trigger and begins a mission, or refuses, visibly and once.
@@ -148,7 +149,7 @@ func (e *Engine) start(ctx context.Context, t trigger) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	t.role = orNone(who.role, who.permission)
+	t.role, t.may = orNone(who.role, who.permission), who.permission
 	if !who.mayWrite() {
 		return e.refuse(ctx, gh, t, "permission", "Only people with write access start missions here, and @"+t.by.Login+" has "+orNone(who.role, who.permission)+" access.")
 	}
@@ -162,7 +163,7 @@ func (e *Engine) start(ctx context.Context, t trigger) (string, error) {
 }
 
 func (e *Engine) begin(ctx context.Context, gh *github.Client, t trigger) (string, error) {
-	text, err := json.Marshal(task{Title: t.issue.Title, Body: t.issue.Body, Author: t.issue.Author.Login, Label: t.label, Role: t.role, Onto: t.onto})
+	text, err := json.Marshal(task{Title: t.issue.Title, Body: t.issue.Body, Author: t.issue.Author.Login, Label: t.label, Role: t.role, May: t.may, Onto: t.onto})
 	if err != nil {
 		return "", err
 	}
