@@ -31,7 +31,7 @@ const mostCalls = 20
 // account, so it is the second one that counts.
 func TestCallsOfAMission(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, calc("sleep 10\n"+fixes)) // an agent that takes seconds is none that a mission's cost could be told of
+	w := newWorld(t, calc("sleep 10\n"+fixes))   // an agent that takes seconds is none that a mission's cost could be told of
 	w.env = []string{"SANDPIPER_SWEEP_EVERY=1h"} // the first round, which looks for labels, is over when the first mission is
 	w.start()
 	waits := func(missions int) {
