@@ -221,7 +221,7 @@ func (p *publication) checked(w *page) {
 	default:
 		w.printf("By the repository's own commands, in a sandbox, on tree %s, which is **not** the tree of this pull request: something was left out since.\n", w.cell(p.req.CheckedTree))
 	}
-	w.printf("\n| check | result | required | took | |\n| --- | --- | --- | ---: | --- |\n")
+	w.printf("\n| check | command | result | required | took | |\n| --- | --- | --- | --- | ---: | --- |\n")
 	for i, c := range p.req.Checks {
 		if i == w.rows {
 			break
@@ -233,7 +233,7 @@ func (p *publication) checked(w *page) {
 		if to := link("details", c.URL); to != "" {
 			says += " · " + to
 		}
-		w.printf("| %s | %s | %s | %v | %s |\n", w.cell(c.Name), w.text(strings.ReplaceAll(c.Conclusion, "_", " ")), yes(c.Required), c.Duration.Round(100*time.Millisecond), says)
+		w.printf("| %s | %s | %s | %s | %v | %s |\n", w.cell(c.Name), w.cell(c.Command), w.text(strings.ReplaceAll(c.Conclusion, "_", " ")), yes(c.Required), c.Duration.Round(100*time.Millisecond), says)
 	}
 	w.more(len(p.req.Checks), "checks")
 }
@@ -264,11 +264,13 @@ func (p *publication) said(w *page) {
 }
 
 func (p *publication) saw(w *page) {
-	w.printf("\n### What the agent was given, and could reach\n\nAgent: %s", w.cell(p.req.Agent))
+	w.printf("\n### What the agent could reach, and was given\n\nAgent: %s", w.cell(p.req.Agent))
 	if p.req.AgentVersion != "" {
 		w.printf(", by its own word %s", w.cell(p.req.AgentVersion))
 	}
-	w.printf(". What it asked the boundary for and was refused is listed below, if there was anything.\n\n")
+	w.printf(". It worked in a sandbox, where it could reach:\n\n")
+	w.items(p.req.Reach, "items")
+	w.printf("\nIt was given:\n\n")
 	w.items(p.req.Given, "items")
 	w.printf("\nWithheld from it:\n\n")
 	w.items(p.req.Withheld, "items withheld")
@@ -321,8 +323,17 @@ func (p *publication) findings(w *page) {
 }
 
 func (p *publication) goOn(w *page) {
-	w.printf("\n### How to go on\n\nReview it as you would a person's work, and merge or close it: Sandpiper neither approves nor merges.\n")
-	if p.req.Issue > 0 {
-		w.printf("For another attempt, people with write access comment on issue #%d: `/sandpiper promote only PATH…` and `/sandpiper drop PATH…` take another part of what the agent made, `/sandpiper discard` ends this one and closes the pull request, `/sandpiper run` then starts anew, with what you add to it as instructions. `/sandpiper help` lists the commands.\n", p.req.Issue)
+	r := p.req
+	w.printf("\n### How to go on\n\nReview it as you would a person's work, and merge or close it: Sandpiper neither approves nor merges.")
+	if r.Approvals > 0 && r.Requester.Login != "" {
+		w.printf(" The check `sandpiper / review` waits for %s of exactly this head by people with write access, on every push anew.", plural(r.Approvals, "approval"))
 	}
+	w.printf("\n\nPeople with write access, in a comment with one command a line:\n\n| to | say |\n| --- | --- |\n" +
+		"| have something changed | a review that requests changes, or `/sandpiper fix [words]` here |\n" +
+		"| bring it up to a base branch that it does not merge with | `/sandpiper update` here |\n")
+	if r.Issue > 0 {
+		w.printf("| take another part of what the agent made | `/sandpiper promote only PATH…` or `/sandpiper drop PATH…` on #%d; `PATH:2` is one hunk |\n", r.Issue)
+	}
+	w.printf("| go on yourself | push to this branch: the bot then leaves it alone, until `/sandpiper continue` |\n" +
+		"| end it | `/sandpiper discard`, which closes this, or close it |\n| see all commands | `/sandpiper help` |\n")
 }

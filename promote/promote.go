@@ -61,6 +61,7 @@ type Person struct {
 // Check is one row of how the change was checked.
 type Check struct {
 	Name        string
+	Command     string
 	Conclusion  string // in GitHub's words: success, failure, …
 	Summary     string
 	URL         string // of the Check Run; optional
@@ -117,6 +118,8 @@ type Request struct {
 	CheckedTree string // that the checks ran on; empty: not known
 	Given       []Item
 	Withheld    []Item
+	Reach       []Item   // what the agent could get at
+	Approvals   int      // that the check sandpiper / review waits for
 	MissionURL  string   // where the mission is told as it goes
 	Said        string   // by the agent, at its end
 	Labels      []string // put on the pull request

@@ -137,11 +137,11 @@ func preAuthentication(payload []byte) []byte {
 
 var inBody = regexp.MustCompile("(?m)^```json\r?\n(\\{\"payload\":\"[A-Za-z0-9+/=]+\",\"payloadType\":\"application/vnd\\.in-toto\\+json\"[^`\r\n]*\\})\r?\n```")
 
-// FindEnvelope gives the envelope in the body of a pull request.
+// FindEnvelope gives the envelope in the body of a pull request: the last one, because what people wrote is quoted above it.
 func FindEnvelope(body string) ([]byte, bool) {
-	m := inBody.FindStringSubmatch(body)
-	if m == nil {
+	all := inBody.FindAllStringSubmatch(body, -1)
+	if len(all) == 0 {
 		return nil, false
 	}
-	return []byte(m[1]), true
+	return []byte(all[len(all)-1][1]), true
 }

@@ -111,3 +111,15 @@ func TestVerify(t *testing.T) {
 		}
 	}
 }
+
+// TestFindEnvelopeTakesTheBotsOwn: what people wrote is quoted above it.
+func TestFindEnvelopeTakesTheBotsOwn(t *testing.T) {
+	t.Parallel()
+	one := func(text string) string {
+		return "```json\n{\"payload\":\"" + text + "\",\"payloadType\":\"application/vnd.in-toto+json\",\"signatures\":[]}\n```\n"
+	}
+	got, ok := FindEnvelope("````text\n" + one("Zm9yZ2Vk") + "````\n" + one("b3Vycw=="))
+	if !ok || !strings.Contains(string(got), "b3Vycw==") {
+		t.Errorf("found %s, %v", got, ok)
+	}
+}

@@ -172,8 +172,9 @@ func TestBodyIsHarmless(t *testing.T) {
 	t.Parallel()
 	evil := "@octocat fixes #3 hunter2 <!-- sandpiper:mission m-evil --> <img src=x> | ``` \u202e\n\n# closes #4\n</details>"
 	r := request()
-	r.Title, r.Agent, r.DraftReason, r.Draft = evil, evil, evil, true
-	r.Checks = []Check{{Name: evil, Conclusion: evil, Summary: evil, URL: "https://x.example/a>b |" + "\n@octocat"}, {Name: "x", URL: "javascript:alert(1)"}}
+	r.Title, r.Agent, r.DraftReason, r.Draft, r.Said, r.AgentVersion = evil, evil, evil, true, evil, evil
+	r.Reach = []Item{{evil, evil}}
+	r.Checks = []Check{{Name: evil, Command: evil, Conclusion: evil, Summary: evil, URL: "https://x.example/a>b |" + "\n@octocat"}, {Name: "x", URL: "javascript:alert(1)"}}
 	r.Given, r.Withheld = []Item{{evil, evil}}, []Item{{evil, evil}}
 	p := made
 	p.Changes = append(p.Changes, sandbox.Change{Path: evil, From: evil, Kind: sandbox.Renamed})
@@ -197,7 +198,7 @@ func TestBodyIsHarmless(t *testing.T) {
 	}
 	for _, line := range strings.Split(rest, "\n") {
 		if strings.HasPrefix(line, "| ``") || strings.HasPrefix(line, "| `") {
-			if n := strings.Count(strings.ReplaceAll(line, `\|`, ""), "|"); n != 6 && n != 3 {
+			if n := strings.Count(strings.ReplaceAll(line, `\|`, ""), "|"); n != 7 && n != 6 && n != 3 {
 				t.Errorf("a table's row has %d bars: %s", n, line)
 			}
 		}

@@ -85,7 +85,7 @@ func newWorld(t testing.TB) *world {
 		Run: "r-3f2k-1", Mission: "m-3f2k", Owner: "octavia", Repo: "calc", RepoID: repo.ID, Base: "main", Issue: 1,
 		Title: "Sum returns 0 for a single number", Requester: Person{"octavia", 7}, Bot: Person{"sandpiper[bot]", 8},
 		When: time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC), Agent: "fixtures/agents/fix-sum",
-		Checks:     []Check{{Name: "test", Conclusion: "success", Summary: "passed", Required: true, Duration: 3400 * time.Millisecond}},
+		Checks:     []Check{{Name: "test", Command: "go test ./...", Conclusion: "success", Summary: "passed", Required: true, Duration: 3400 * time.Millisecond}},
 		Given:      []Item{{"issue #1", "as of the trigger"}, {"AGENTS.md", ""}},
 		Withheld:   []Item{{"comment 12", "edited after the trigger"}},
 		MissionURL: "https://sandpiper.example/m-3f2k",

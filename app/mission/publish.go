@@ -141,10 +141,14 @@ func (e *Engine) request(ctx context.Context, m *store.Mission, run *store.Run, 
 		return promote.Request{}, err
 	}
 	r.Draft = r.DraftReason != ""
+	if r.Reach, err = e.reach(ctx, m); err != nil {
+		return promote.Request{}, err
+	}
+	r.Approvals = p.Review.Approvals
 	r.Given = e.boundaryRows(ctx, m.Run)
 	for _, c := range results {
 		r.Checks = append(r.Checks, promote.Check{
-			Name: c.Name, Conclusion: string(c.Conclusion), Summary: c.Summary, Required: c.Required, Duration: c.Duration, Annotations: len(c.Annotations),
+			Name: c.Name, Command: c.Run, Conclusion: string(c.Conclusion), Summary: c.Summary, Required: c.Required, Duration: c.Duration, Annotations: len(c.Annotations),
 		})
 	}
 	for _, item := range receipt.Items {
