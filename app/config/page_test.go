@@ -18,6 +18,7 @@ func TestSettingsPage(t *testing.T) {
 
 Settings come from the environment. ` + "`sandpiper doctor`" + ` shows each with its value and where it comes from, and says what is wrong.
 A durable place for them is the environment file of the service, readable by the bot's user alone.
+Id, key and webhook secret of an App that ` + "`sandpiper setup`" + ` has made are taken from app.json in the state directory, where SANDPIPER_APP_ID is not set.
 
 ` + Table()
 	if *update {

@@ -198,7 +198,7 @@ func (e *Engine) issueChanged(ctx context.Context, c webhooks.IssueChanged) (str
 	return "mission " + m.ID + ": the issue is " + c.Action, e.ask(ctx, m, want, c.Sender.Login)
 }
 
-// installationChanged ends the missions that the App has lost its access for.
+// installationChanged ends the missions that the App has lost its access for, or says what it could not say without.
 func (e *Engine) installationChanged(ctx context.Context, c webhooks.InstallationChanged) (string, error) {
 	e.GitHub.Forget(c.InstallationID) // what it may do, and whether it is suspended, is read anew
 	var lost []*store.Mission
@@ -220,6 +220,9 @@ func (e *Engine) installationChanged(ctx context.Context, c webhooks.Installatio
 		if err := e.ask(ctx, m, wantGone, c.Sender.Login); err != nil && !errors.Is(err, store.ErrNone) {
 			return "", err
 		}
+	}
+	if c.Action != "deleted" && c.Action != "suspend" && c.Action != "removed" {
+		return "the App's access is read anew", e.catchUp(ctx, c)
 	}
 	return fmt.Sprintf("%d missions ended with the App's access", len(lost)), nil
 }

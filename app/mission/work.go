@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/sandpiper-bot/sandpiper/app/installation"
 	"github.com/sandpiper-bot/sandpiper/app/store"
 	"github.com/sandpiper-bot/sandpiper/sandbox"
 	"github.com/sandpiper-bot/sandpiper/sandbox/git"
+	"github.com/sandpiper-bot/sandpiper/webhooks"
 )
 
 // ensureCommit fetches what the refspec names, and the commit itself if that did not bring it: a branch may have been moved
@@ -179,8 +181,41 @@ func (e *Engine) finish(ctx context.Context, m *store.Mission) error {
 	}
 	if err != nil {
 		e.Log.Warn("the end could not be told on the issue", "mission", m.ID, "error", err)
+		return e.Store.AddEffect(ctx, untold+m.ID, 0, e.Now())
 	}
 	return nil
+}
+
+// untold begins the key of each mission whose end could not be told: the App may get its access back.
+const untold = "untold:"
+
+// catchUp tells what could not be told, and concludes the Check Runs that stayed open, when the App has its access to an
+// installation back, or to repositories of it. Nobody waits for news that are older than a day.
+func (e *Engine) catchUp(ctx context.Context, c webhooks.InstallationChanged) error {
+	recent, err := e.Store.Missions(ctx, false, 200)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, m := range recent {
+		back := m.InstallationID == c.InstallationID || slices.ContainsFunc(c.Added, func(r webhooks.Repo) bool { return r.ID == m.RepositoryID })
+		if !back || !m.Ended() || e.Now().Sub(m.EndedAt) > mendFor {
+			continue
+		}
+		if _, missing, err := e.Store.Effect(ctx, untold+m.ID); !missing || err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		m.InstallationID = c.InstallationID // one that was removed comes back as another
+		err := e.tell(ctx, m)
+		if m.Head != "" {
+			err = errors.Join(err, e.mendRuns(ctx, m))
+		}
+		if finalClass(err) == nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // clear ends what a run still has open: Check Runs are concluded, sandboxes recorded and removed.

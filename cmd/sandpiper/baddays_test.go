@@ -118,6 +118,38 @@ func TestCase29HeardOf(t *testing.T) {
 	}
 }
 
+// TestAccessComesBack: what could not be said on the issue while the App was kept out is said then.
+func TestAccessComesBack(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ away, back func(*world) error }{
+		"unsuspended": {
+			func(w *world) error { return w.double.Suspend(w.install.ID) },
+			func(w *world) error { return w.double.Unsuspend(w.install.ID) },
+		},
+		"installed again": {
+			func(w *world) error { return w.double.Uninstall(w.install.ID) },
+			func(w *world) error { _, err := w.double.Install(w.app.Slug, "acme"); return err },
+		},
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, calc(held))
+			w.start()
+			n := w.atWork()
+			must(t, c.away(w))
+			w.closed()
+			if w.said(n, "**cancelled**") {
+				t.Fatal("the end was told without access")
+			}
+			must(t, c.back(w))
+			w.ended(n, "cancelled")
+			if got := len(w.comments(n)); got != 1 {
+				t.Errorf("%d comments, want one that was edited", got)
+			}
+		})
+	}
+}
+
 // TestBadDaysThatPass are those after which the mission goes on to its one pull request.
 func TestBadDaysThatPass(t *testing.T) {
 	t.Parallel()
