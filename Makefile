@@ -68,13 +68,22 @@ soak: ## long: 500 runs on each backend with kills, a full disk and lost permiss
 	done
 
 .PHONY: bench
-bench: build ## hold workspaces against the git command line and write docs/performance.md; BENCH=-sizes=1000,10000,100000 for more
+bench: build ## hold workspaces against the git command line and write docs/performance.md, then intake; BENCH=-sizes=1000,10000,100000 for more
 	$(GO) run ./cmd/sandpiper-bench -docs docs $(BENCH)
 	$(MAKE) boundary
+	$(MAKE) intake
 
 .PHONY: boundary
 boundary: ## hold launches against bubblewrap, and the proxy against a plain one and smokescreen, and write docs/performance.md
 	$(GO) run ./cmd/sandpiper-bench boundary -docs docs $(BOUNDARY)
+
+.PHONY: intake
+intake: ## hold the taking of webhooks against a bare log and probot, and write docs/intake.md; INTAKE=-rounds=15 for more
+	$(GO) run ./cmd/sandpiper-bench intake -docs docs $(INTAKE)
+
+.PHONY: load
+load: needs build ## LOAD deliveries (1000; 10000 takes half an hour) for a tenth as many repositories: the right missions, in bounds
+	$(GO) run ./cmd/sandpiper-bench load -docs docs -deliveries $${LOAD:-1000}
 
 .PHONY: microbench
 microbench: ## run the Go benchmarks

@@ -1,5 +1,7 @@
 // Command sandpiper-bench measures what workspaces cost beside the git command line, and writes the figures down. As
-// `sandpiper-bench schemes` it ranks ways to isolate tasks.
+// `sandpiper-bench schemes` it ranks ways to isolate tasks; as `sandpiper-bench load` it has a bot take many missions at once,
+// and fails when one is missing or costs more than it may; as `sandpiper-bench intake` it holds the taking of webhooks against
+// a bare log and probot.
 //
 // All rows of all sizes run in turn, round after round, in one process on one directory: machines are noisy and file systems differ by
 // ten times, so that only ratios between rows of the same round mean something. It must not be pointed at a repository
@@ -37,13 +39,24 @@ func main() {
 	}
 }
 
+// run does one of the comparisons; without a name that of workspaces.
 func run(ctx context.Context, args []string) error {
-	if len(args) > 0 && args[0] == "boundary" {
-		return boundary(ctx, args[1:])
-	}
-	if len(args) > 0 && args[0] == "schemes" {
+	switch {
+	case len(args) > 0 && args[0] == "schemes":
 		return schemes(ctx, args[1:])
+	case len(args) > 0 && args[0] == "boundary":
+		return boundary(ctx, args[1:])
+	case len(args) > 0 && args[0] == "load":
+		return load(ctx, args[1:])
+	case len(args) > 0 && args[0] == "intake":
+		return intake(ctx, args[1:])
+	case len(args) == 3 && args[0] == "intake-server": // a process of intake's
+		return serveRival(ctx, args[1], args[2])
 	}
+	return workspaces(ctx, args)
+}
+
+func workspaces(ctx context.Context, args []string) error {
 	o, err := parse(args)
 	if err != nil {
 		return err
@@ -68,7 +81,7 @@ func run(ctx context.Context, args []string) error {
 	if err := os.WriteFile(filepath.Join(o.docs, "performance.svg"), []byte(plot(all)), 0o644); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(o.docs, "performance.md"), []byte(text), 0o644)
+	return writeSection(filepath.Join(o.docs, "performance.md"), "workspaces", text)
 }
 
 func parse(args []string) (options, error) {
