@@ -28,8 +28,11 @@ type Historian interface {
 
 var _ Historian = (*sandbox.Manager)(nil)
 
-// stepsMost is what a person reads one by one. An agent that commits more often is saving, not telling.
-const stepsMost = 50
+// What a person reads one by one. An agent that commits more often is saving, not telling.
+const (
+	stepsMost     = 50
+	stepFilesMost = 5000 // in all of them together
+)
 
 // errSquash says why commits are not kept.
 type errSquash struct{ why string }
@@ -104,7 +107,7 @@ func (r Stored) drafts(ctx context.Context, w Workshop, s *Staged, from string, 
 // tree that was merged at once.
 func (r Stored) replay(ctx context.Context, w Workshop, s *Staged, drafts []Step, from, parent string, spec sandbox.CommitSpec) error {
 	was, now := from, parent // the commit before, as the agent had it and as it is here
-	var tree string
+	tree, files := "", 0
 	for i := range drafts {
 		d := &drafts[i]
 		spec.Message = d.Message
@@ -128,6 +131,9 @@ func (r Stored) replay(ctx context.Context, w Workshop, s *Staged, drafts []Step
 		}
 		if d.Changes, err = w.Between(ctx, r.Remote.Key, now, d.Commit); err != nil {
 			return err
+		}
+		if files += len(d.Changes); files > stepFilesMost {
+			return &errSquash{"they change too many files one by one"}
 		}
 		was, now, tree = ours, d.Commit, d.Tree
 	}

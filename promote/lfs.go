@@ -214,12 +214,25 @@ func (r Stored) upload(ctx context.Context, objects []LFSObject) error {
 	return nil
 }
 
-// content gives a blob to a reader while git writes it.
+// content gives a blob to a reader while git writes it. Close waits for git.
 func (r Stored) content(ctx context.Context, blob string) io.ReadCloser {
 	out, in := io.Pipe()
+	c := &contentReader{PipeReader: out, written: make(chan struct{})}
 	go func() { // ends when all was read, or the reader was closed
+		defer close(c.written)
 		_, err := r.Stores.Read(ctx, r.Remote.Key, git.Call{Args: []string{"cat-file", "blob", blob}, Stdout: in})
 		in.CloseWithError(err)
 	}()
-	return out
+	return c
+}
+
+type contentReader struct {
+	*io.PipeReader
+	written chan struct{}
+}
+
+func (c *contentReader) Close() error {
+	err := c.PipeReader.Close()
+	<-c.written
+	return err
 }

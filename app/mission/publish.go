@@ -141,10 +141,7 @@ func (e *Engine) request(ctx context.Context, m *store.Mission, run *store.Run, 
 		return promote.Request{}, err
 	}
 	r.Draft = r.DraftReason != ""
-	if r.Reach, err = e.reach(ctx, m); err != nil {
-		return promote.Request{}, err
-	}
-	r.Approvals = p.Review.Approvals
+	r.Reach, r.Approvals = e.reach(ctx, m), p.Review.Approvals
 	r.Given = e.boundaryRows(ctx, m.Run)
 	for _, c := range results {
 		r.Checks = append(r.Checks, promote.Check{
