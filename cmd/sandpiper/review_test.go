@@ -50,6 +50,7 @@ func TestHumansHoldTheGate(t *testing.T) {
 
 	w.review("octavia", pull, "APPROVE") // asked for it
 	w.review("toby", pull, "APPROVE")    // may only read
+	w.review("toby", pull, "REQUEST_CHANGES")
 	must(t, w.double.Flush(t.Context()))
 	w.say("octavia", pull, "/sandpiper approve "+head[:12])
 	w.until("the requester is told", func() bool { return w.said(pull, "does not count here") })
@@ -129,6 +130,26 @@ func TestGateCountsWhoMayJudge(t *testing.T) {
 	_, _, err = w.as("rita").PullRequests.Edit(t.Context(), "acme", "calc", n, &gh.PullRequest{Base: &gh.PullRequestBranch{Ref: gh.String("main")}})
 	must(t, err)
 	w.gateIs(hers, "success")
+}
+
+// TestApprovalsOfDifferentHeadsAreNotAddedUp where two are wanted, by whichever way they were given.
+func TestApprovalsOfDifferentHeadsAreNotAddedUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, calc(fixes, ".github/sandpiper.yml", "agent: sh agent.sh\nreview: {approvals: 2, requester: true}\nchecks: []\n"))
+	w.start()
+	_, pr := w.opened()
+	n, first := pr.GetNumber(), pr.GetHead().GetSHA()
+	w.review("rita", n, "APPROVE")
+	w.gateSays(first, "in_progress", "waiting for 1 of 2 approvals of "+first[:7])
+	second := w.pushes("olga", pr.GetHead().GetRef(), "mine.md", "by olga\n")
+	w.review("octavia", n, "APPROVE")
+	w.gateSays(second, "in_progress", "waiting for 1 of 2 approvals of "+second[:7])
+	if text := w.runNamed(second, "review").GetOutput().GetSummary(); !strings.Contains(text, "rita: the approval is of "+first[:7]) || !strings.Contains(text, "This head is not Sandpiper's") {
+		t.Errorf("the gate says\n%s", text)
+	}
+	w.say("rita", n, "/sandpiper approve "+second[:12])
+	w.say("rita", n, "/sandpiper approve "+second[:12])
+	w.gateIs(second, "success")
 }
 
 // TestTeamsOwnWhatTheyOwn where the App may read who is in one.
