@@ -6,7 +6,7 @@ import (
 )
 
 // needles are the forms in which the known values may appear. A bot knows thousands, each of them for an hour, so that adding
-// and removing one costs what it is long, however many there are; and each of its grams takes a few words without a pointer.
+// and removing one costs what it is long, however many there are, and it takes some bytes for each of its own.
 type needles struct {
 	list   []needle
 	free   []int32          // places in list
@@ -23,7 +23,7 @@ type needle struct {
 	owners int // values with this form; 0: the place is free
 }
 
-// part is a gram of a needle of at least fragment bytes, in a list of those with the same hash.
+// part is one of the grams that a needle of at least fragment bytes is known by, in a list of those with the same hash.
 type part struct{ needle, at, next int32 }
 
 func newNeedles() *needles {
@@ -80,7 +80,7 @@ func (n *needles) link(i int32) {
 		n.short++
 		return
 	}
-	for at := 0; at+gram <= len(text); at++ {
+	for at := 0; at+gram <= len(text); at += secretStride {
 		h := hash(text[at:])
 		p := n.vacant
 		if p == 0 {
@@ -101,7 +101,7 @@ func (n *needles) unlink(i int32) {
 		n.short--
 		return
 	}
-	for at := 0; at+gram <= len(text); at++ {
+	for at := 0; at+gram <= len(text); at += secretStride {
 		h := hash(text[at:])
 		before, p := int32(0), n.heads[h]
 		for n.parts[p].needle != i || n.parts[p].at != int32(at) {
@@ -133,7 +133,7 @@ func (n *needles) find(text []byte) []span {
 	if len(n.heads) == 0 {
 		return found
 	}
-	for at := 0; at+gram <= len(text); at += stride {
+	for at := 0; at+gram <= len(text); at += textStride {
 		h := hash(text[at:])
 		if n.seen[h>>16] == 0 {
 			continue

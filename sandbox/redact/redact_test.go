@@ -284,3 +284,19 @@ func BenchmarkAdd(b *testing.B) {
 		})
 	}
 }
+
+// TestEveryFragment has each part of 20 bytes of a secret found, wherever in a text it begins.
+func TestEveryFragment(t *testing.T) {
+	t.Parallel()
+	secret := value(1) + value(2)
+	r := redact.New()
+	r.Add(redact.NewSecret(secret))
+	for from := 0; from+20 <= len(secret); from++ {
+		for before := range 13 {
+			text := strings.Repeat("-", before) + secret[from:from+20] + "-"
+			if got, want := r.String(text), strings.Repeat("-", before)+redact.Mark+"-"; got != want {
+				t.Errorf("bytes from %d of the secret, %d in the text: %q", from, before, got)
+			}
+		}
+	}
+}

@@ -15,10 +15,12 @@ const (
 	fragment = 20
 	// shortest is the shortest secret that is looked for; less would take ordinary words out of the text.
 	shortest = 6
-	// gram is how many bytes are looked up at once, and stride how far apart: every part of fragment bytes holds a
-	// whole gram that begins at a multiple of stride, so that only each 13th position of the text is looked at.
-	gram   = 8
-	stride = fragment - gram + 1
+	// gram is how many bytes are looked up at once: those of a text that begin at each third byte among those of a secret
+	// that begin at each fourth. As 3 and 4 have no common divisor, one of any 12 grams in a row is both, and a part of
+	// fragment bytes holds 13. Looking at all of a secret's costs memory, looking at all of a text's time.
+	gram         = 8
+	textStride   = 3
+	secretStride = 4
 )
 
 // Redactor takes secrets out of text. It may be used by many goroutines.
