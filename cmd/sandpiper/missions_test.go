@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -69,37 +70,58 @@ func TestMissionsCommand(t *testing.T) {
 	}
 }
 
+// opsAddr is where a running bot shows itself to operators.
+func (w *world) opsAddr() string {
+	w.t.Helper()
+	said := regexp.MustCompile(`"ops":"([^"]+)"`)
+	w.until("the operators' address is told", func() bool { return said.MatchString(w.bot.text()) })
+	return "http://" + said.FindStringSubmatch(w.bot.text())[1]
+}
+
 // TestOperatorsAddress looks at what a running bot shows to operators, and only there.
 func TestOperatorsAddress(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, calc(fixes))
-	ops := must1(freeAddr("127.0.0.1:0"))(t)
-	w.env = []string{"SANDPIPER_OPS_LISTEN=" + ops, "SANDPIPER_ADMIN_PASSWORD=correct horse battery"}
-	w.start()
-	n := w.openIssue("Sum returns 0", "")
-	w.label("octavia", n)
-	w.ended(n, "changed")
-	for path, want := range map[string]string{
-		"/healthz": "ok", "/readyz": `"seconds_since_last_delivery"`,
-		"/metrics": `sandpiper_steps_total{result="done",step="promote"} 1`,
+	for name, address := range map[string]func(*testing.T) string{
+		"SQLite":     func(*testing.T) string { return "" },
+		"PostgreSQL": func(t *testing.T) string { return database.Database(t) },
 	} {
-		w.until(path+" says "+want, func() bool {
-			code, body := fetch(t, "http://"+ops+path, "")
-			return code == 200 && strings.Contains(body, want)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, calc(fixes))
+			const password = "correct horse battery"
+			w.env = []string{"SANDPIPER_OPS_LISTEN=127.0.0.1:0", "SANDPIPER_ADMIN_PASSWORD=" + password, "DATABASE_URL=" + address(t)}
+			w.start()
+			ops := w.opsAddr()
+			n := w.openIssue("Sum returns 0", "")
+			w.label("octavia", n)
+			w.ended(n, "changed")
+			for path, want := range map[string]string{
+				"/healthz": "ok", "/readyz": `"seconds_since_last_delivery"`,
+				"/metrics": `sandpiper_steps_total{result="done",step="promote"} 1`,
+			} {
+				w.until(path+" says "+want, func() bool {
+					code, body := fetch(t, ops+path, "")
+					return code == 200 && strings.Contains(body, want)
+				})
+			}
+			if code, _ := fetch(t, ops+"/queue/", ""); code != http.StatusUnauthorized {
+				t.Errorf("the queue's page without a login: %d", code)
+			}
+			for _, path := range []string{"/queue/", "/queue/api/states"} {
+				if code, body := fetch(t, ops+path, password); code != 200 {
+					t.Errorf("%s: %d %s", path, code, body)
+				}
+			}
+			w.until("the page shows the job that is done", func() bool {
+				code, body := fetch(t, ops+"/queue/api/jobs?state=completed", password)
+				return code == 200 && strings.Contains(body, `"kind":"tick"`)
+			})
+			for _, path := range []string{"/metrics", "/queue/"} {
+				if code := w.get(path); code != http.StatusNotFound {
+					t.Errorf("%s is open to the world: %d", path, code)
+				}
+			}
 		})
-	}
-	if code, _ := fetch(t, "http://"+ops+"/queue/", ""); code != http.StatusUnauthorized {
-		t.Errorf("the queue's page without a login: %d", code)
-	}
-	for _, path := range []string{"/queue/", "/queue/api/states"} {
-		if code, body := fetch(t, "http://"+ops+path, "correct horse battery"); code != 200 {
-			t.Errorf("%s: %d %s", path, code, body)
-		}
-	}
-	for _, path := range []string{"/metrics", "/queue/"} {
-		if code := w.get(path); code != http.StatusNotFound {
-			t.Errorf("%s is open to the world: %d", path, code)
-		}
 	}
 }
 
