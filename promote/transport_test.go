@@ -68,6 +68,21 @@ func (w *world) stages(base string, ours tree) {
 	w.req.Staged = s
 }
 
+// inTwo has what was staged come in two commits, the first of which has another tree.
+func (w *world) inTwo(mid tree) {
+	w.t.Helper()
+	env := []string{"GIT_AUTHOR_NAME=x", "GIT_AUTHOR_EMAIL=x@y.z", "GIT_COMMITTER_NAME=x", "GIT_COMMITTER_EMAIL=x@y.z"}
+	s := &w.req.Staged
+	s.Steps = []Step{{Tree: w.makeTree(mid), Message: "first\n"}, {Tree: s.Tree, Message: "second\n"}}
+	for i, parent := 0, s.Base; i < len(s.Steps); i++ {
+		var err error
+		s.Steps[i].Commit, err = w.made.git(s.Steps[i].Message, env, "commit-tree", s.Steps[i].Tree, "-p", parent)
+		must(w.t, err)
+		parent = s.Steps[i].Commit
+		s.Commit = parent
+	}
+}
+
 // shows holds the pull request's head at GitHub to the staged tree.
 func (w *world) shows(res Result) {
 	w.t.Helper()
@@ -75,6 +90,13 @@ func (w *world) shows(res Result) {
 	must(w.t, err)
 	if got := commit.GetTree().GetSHA(); got != w.req.Staged.Tree {
 		w.t.Errorf("API %v: tree %s, want %s", w.req.API, got, w.req.Staged.Tree)
+	}
+	for i, at := len(w.req.Staged.Steps)-2, commit; i >= 0; i-- {
+		at, _, err = w.deps.GitHub.Git.GetCommit(w.t.Context(), "octavia", "calc", at.Parents[0].GetSHA())
+		must(w.t, err)
+		if got, want := at.GetTree().GetSHA(), w.req.Staged.Steps[i].Tree; got != want {
+			w.t.Errorf("API %v: tree %s of commit %d, want %s", w.req.API, got, i+1, want)
+		}
 	}
 	if v := commit.GetVerification().GetVerified(); v != w.req.API {
 		w.t.Errorf("API %v: signed %v", w.req.API, v)
@@ -247,10 +269,14 @@ func (w *world) sameOnRandomTrees(n int, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	base := randomTree(r, nil)
 	ours := randomTree(r, base)
-	ours["keep"] = file{"100644", fmt.Sprintf("%d\n", seed)}
+	mid := randomTree(r, base)
+	ours["keep"], mid["keep"] = file{"100644", fmt.Sprintf("%d\n", seed)}, file{"100644", fmt.Sprintf("half of %d\n", seed)}
 	for i, api := range []bool{false, true} {
 		w.req.API = api
 		w.offers(2*n+i, base, ours)
+		if seed%2 == 1 {
+			w.inTwo(mid)
+		}
 		res, err := Publish(w.t.Context(), w.deps, w.req)
 		if err != nil {
 			w.t.Fatalf("seed %d, API %v: %v\n%v\n%v", seed, api, err, slices.Sorted(maps.Keys(base)), slices.Sorted(maps.Keys(ours)))
