@@ -54,6 +54,7 @@ func (d *appDoctor) examine(ctx context.Context) []Check {
 	}
 	checks = append(checks, d.installations(ctx, app)...)
 	checks = append(checks, d.labels(ctx)...)
+	checks = append(checks, d.merging(ctx, app.GetID())...)
 	return append(checks, d.hook(ctx)...)
 }
 
@@ -233,9 +234,5 @@ func (d *appDoctor) labels(ctx context.Context) []Check {
 	case len(lacking) == 0:
 		return []Check{{"label", OK, fmt.Sprintf("%q is in the %d repositories that were looked at", d.config.Label, min(asked, mostLabels)), ""}}
 	}
-	shown := strings.Join(lacking[:min(len(lacking), 5)], ", ")
-	if more := len(lacking) - 5; more > 0 {
-		shown += fmt.Sprintf(" and %d more", more)
-	}
-	return []Check{{"label", Warn, fmt.Sprintf("there is no label %q in %s", d.config.Label, shown), "make it there, or people cannot choose it; /sandpiper run in a comment works without"}}
+	return []Check{{"label", Warn, fmt.Sprintf("there is no label %q in %s", d.config.Label, some(lacking)), "make it there, or people cannot choose it; /sandpiper run in a comment works without"}}
 }

@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -34,6 +35,37 @@ func TestWhatIsWrongAtGitHub(t *testing.T) {
 		}
 		return double.AddLabel("octo/calc", "sandpiper", "ededed")
 	}
+	ruled := func(rules string) func(*github.Server) error {
+		return func(d *github.Server) error {
+			if _, err := d.AddRepo("octo/calc", github.RepoOptions{}); err != nil {
+				return err
+			}
+			token, err := d.PersonalToken("octo")
+			if err != nil {
+				return err
+			}
+			body := `{"name": "main", "target": "branch", "enforcement": "active", "conditions": {"ref_name": {"include": ["~DEFAULT_BRANCH"], "exclude": []}}, "rules": [` + rules + `]}`
+			request, err := http.NewRequest(http.MethodPost, d.URL()+"/repos/octo/calc/rulesets", strings.NewReader(body))
+			if err != nil {
+				return err
+			}
+			request.Header.Set("Authorization", "Bearer "+token)
+			answer, err := http.DefaultClient.Do(request)
+			if err != nil {
+				return err
+			}
+			answer.Body.Close()
+			if answer.StatusCode != http.StatusCreated {
+				return errors.New(answer.Status)
+			}
+			return nil
+		}
+	}
+	check := func(source string) string {
+		return `{"type": "required_status_checks", "parameters": {"strict_required_status_checks_policy": false, "required_status_checks": [{"context": "sandpiper / review"` + source + `}]}}`
+	}
+	const review = `{"type": "pull_request", "parameters": {"required_approving_review_count": 1, "dismiss_stale_reviews_on_push": false, "require_code_owner_review": false,
+		"require_last_push_approval": false, "required_review_thread_resolution": false}}`
 	for name, tt := range map[string]struct {
 		prepare func(*github.Server) error // after the App was made
 		events  []string
@@ -53,8 +85,14 @@ func TestWhatIsWrongAtGitHub(t *testing.T) {
 			}
 			return d.Suspend(i.ID)
 		}, nil, "installation octo", Warn, "an owner of the account can lift that"},
-		"label is missing": {func(d *github.Server) error { _, err := d.AddRepo("octo/calc", github.RepoOptions{}); return err }, nil, "label", Warn, "octo/calc"},
-		"label is there":   {label, nil, "label", OK, "1 repositories"},
+		"label is missing":                    {func(d *github.Server) error { _, err := d.AddRepo("octo/calc", github.RepoOptions{}); return err }, nil, "label", Warn, "octo/calc"},
+		"label is there":                      {label, nil, "label", OK, "1 repositories"},
+		"nothing keeps it from merging":       {label, nil, "merging", Warn, "octo/calc"},
+		"a review keeps it from merging":      {ruled(review), nil, "merging", OK, "1 repositories"},
+		"a check of any source does not":      {ruled(check("")), nil, "merging", Warn, "this App as its only source"},
+		"a check of another App does not":     {ruled(check(`, "integration_id": 999999`)), nil, "merging", Warn, "octo/calc"},
+		"a rule on deletions says nothing":    {ruled(`{"type": "deletion"}`), nil, "merging", Warn, "octo/calc"},
+		"only those who bypass may change it": {ruled(`{"type": "update"}`), nil, "merging", OK, "1 repositories"},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
 			t.Parallel()
@@ -132,4 +170,14 @@ func TestWhatKeepsASandboxFrom(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 	})
+}
+
+// TestCheckOfThisAppHoldsTheBranch where it is the only source that counts.
+func TestCheckOfThisAppHoldsTheBranch(t *testing.T) {
+	t.Parallel()
+	var rule baseRule
+	must(t, json.Unmarshal([]byte(`{"type": "required_status_checks", "parameters": {"required_status_checks": [{"context": "ci"}, {"context": "sandpiper / review", "integration_id": 7}]}}`), &rule))
+	if !rule.holds(7) || rule.holds(8) {
+		t.Errorf("%+v", rule)
+	}
 }
