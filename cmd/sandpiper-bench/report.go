@@ -113,7 +113,7 @@ func ms(seconds float64) string { return fmt.Sprintf("%.1f ms", seconds*1000) }
 
 func report(all []*series, goals []verdict, rounds int) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# What workspaces cost\n\nMeasured %s on %s.\n\n", time.Now().UTC().Format(time.DateOnly), machine())
+	fmt.Fprintf(&b, "## What workspaces cost\n\nMeasured %s on %s.\n\n", time.Now().UTC().Format(time.DateOnly), machine())
 	var sizes []string
 	for _, s := range all {
 		sizes = append(sizes, fmt.Sprint(s.files))
@@ -123,11 +123,11 @@ func report(all []*series, goals []verdict, rounds int) string {
 		"cannot be compared, ratios can. Measured is the median of the ratios of the rounds; beside it are the ratio of the fastest samples,\n" +
 		"which is the cost when nothing else wants the machine, and that of the time of processors, which a load changes little.\n\n" +
 		"![Time to make a workspace](performance.svg)\n\n" +
-		"## Goals\n\n| what | must reach | measured | fastest | processors | met |\n| --- | --- | --- | --- | --- | --- |\n")
+		"### Goals\n\n| what | must reach | measured | fastest | processors | met |\n| --- | --- | --- | --- | --- | --- |\n")
 	for _, g := range goals {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", g.what, g.must, g.got, g.fastest, g.processors, g.met)
 	}
-	b.WriteString("\n## Times\n\nMedian and, in brackets, minimum of the rounds. Rows that begin with git are the git command line.\n\n| |")
+	b.WriteString("\n### Times\n\nMedian and, in brackets, minimum of the rounds. Rows that begin with git are the git command line.\n\n| |")
 	for _, s := range all {
 		fmt.Fprintf(&b, " %d files |", s.files)
 	}

@@ -291,6 +291,6 @@ func schemesPage(all []*found, stopped map[string]stops, files, rounds int) stri
 		}
 		fmt.Fprintf(&b, "| %d | %s | %s | %.3f | %d KiB | %s |\n", i+1, s.name, ms(median(s.costs)), median(s.beside), s.bytes>>10, strength)
 	}
-	b.WriteString("\nOne clone and a lock costs little disk, but only one task works at a time: the eighth waits for the work of seven others. go-git ran one task alone.\n")
+	b.WriteString("\nOne clone and a lock costs little disk, one tree for all, but only one task works at a time: the eighth waits for the work of seven others. go-git ran one task alone.\n")
 	return b.String()
 }
