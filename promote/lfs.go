@@ -203,7 +203,8 @@ func (r Stored) upload(ctx context.Context, objects []LFSObject) error {
 		case !ok:
 			return fmt.Errorf("the server of Git LFS says nothing of %s", o.OID)
 		case a.Error != nil:
-			return &ErrRefused{Reason: fmt.Sprintf("GitHub does not take %s into Git LFS: %d %s", o.Content.Path, a.Error.Code, a.Error.Message), Paths: []string{o.Content.Path}}
+			reason := fmt.Sprintf("GitHub does not take %s into Git LFS: %d %s", o.Content.Path, a.Error.Code, a.Error.Message)
+			return &ErrRefused{Reason: oneLine(reason, strings.Clone), Paths: []string{o.Content.Path}}
 		case a.Actions.Upload.Href == "":
 			continue // it has it
 		}

@@ -139,7 +139,7 @@ func doLFS(request *http.Request, into any) error {
 			Message string `json:"message"`
 		}
 		_ = json.Unmarshal(text, &said) // some servers send a page
-		return &ErrRefused{Reason: fmt.Sprintf("Git LFS of this repository answers %d %s", code, oneLine(said.Message, func(s string) string { return s })), Err: errors.New(response.Status)}
+		return &ErrRefused{Reason: fmt.Sprintf("Git LFS of this repository answers %d %s", code, oneLine(said.Message, strings.Clone)), Err: errors.New(response.Status)}
 	case code >= 300:
 		return fmt.Errorf("git lfs: %w: %s", git.ErrNetwork, response.Status)
 	case into == nil:
