@@ -55,6 +55,12 @@ func (c Creation) Open() (address string, page http.Handler, err error) {
 	if _, err := ParseManifest(c.Manifest); err != nil {
 		return "", nil, err
 	}
+	// Now, and not when the key is here, which GitHub shows once.
+	for _, check := range stateDir(c.Config.StateDir) {
+		if check.Status == Fail {
+			return "", nil, fmt.Errorf("%s: %s; %s", check.Name, check.Detail, check.Fix)
+		}
+	}
 	open := &creation{Creation: c, token: rand.Text(), state: rand.Text()}
 	return c.Browser + pagePath + "?token=" + open.token, open.handler(), nil
 }
@@ -100,7 +106,7 @@ func (c *creation) page(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	// Lax: GitHub's redirect has to bring it along.
-	http.SetCookie(w, &http.Cookie{Name: stateCookie, Value: c.state, Path: pagePath, HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: strings.HasPrefix(c.Browser, "https:")})
+	http.SetCookie(w, &http.Cookie{Name: stateCookie, Value: c.state, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: strings.HasPrefix(c.Browser, "https:")})
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_ = createPage.Execute(w, struct { // whoever asked has gone
 		*Manifest

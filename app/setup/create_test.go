@@ -132,6 +132,11 @@ func TestAppIsMade(t *testing.T) {
 	if _, _, err := (Creation{Config: now, Manifest: sandpiper.AppManifest}).Open(); err == nil || !strings.Contains(err.Error(), "there is an App already") {
 		t.Errorf("a second App: %v", err)
 	}
+	file := filepath.Join(c.StateDir, "file")
+	must(t, os.WriteFile(file, nil, 0o600))
+	if _, _, err := (Creation{Config: &config.Config{PublicURL: "https://bot.example.com", StateDir: file}, Manifest: sandpiper.AppManifest}).Open(); err == nil || !strings.Contains(err.Error(), "is not a directory") {
+		t.Errorf("where nothing can be kept: %v", err)
+	}
 	if err := config.SaveApp(c.StateDir, config.App{ID: 7}); err == nil {
 		t.Error("an App was written over")
 	}
