@@ -56,7 +56,7 @@ func (e *etags) put(r *remembered) {
 	defer e.mu.Unlock()
 	e.remove(e.by[r.key])
 	e.by[r.key] = e.order.PushFront(r)
-	e.bytes += len(r.body)
+	e.bytes += r.size()
 	for e.bytes > etagBytes {
 		e.remove(e.order.Back())
 	}
@@ -68,7 +68,19 @@ func (e *etags) remove(el *list.Element) {
 	}
 	r := e.order.Remove(el).(*remembered)
 	delete(e.by, r.key)
-	e.bytes -= len(r.body)
+	e.bytes -= r.size()
+}
+
+// size is about what it takes in memory: the headers of a short answer are longer than itself.
+func (r *remembered) size() int {
+	n := len(r.body)
+	for name, values := range r.header {
+		n += len(name)
+		for _, v := range values {
+			n += len(v)
+		}
+	}
+	return n
 }
 
 // conditional asks only for what has changed. The answer always comes from GitHub, which has seen the token that asks.

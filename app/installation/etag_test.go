@@ -26,4 +26,8 @@ func TestETagsAreBounded(t *testing.T) {
 	if e.bytes != etagBytes || len(e.by) != most || e.order.Len() != most {
 		t.Errorf("got %d bytes in %d entries", e.bytes, len(e.by))
 	}
+	e.put(&remembered{key: key(-2), header: map[string][]string{"Link": {"<next>"}}, body: make([]byte, etagEntry)})
+	if e.bytes > etagBytes || len(e.by) != most-1 {
+		t.Errorf("with a header: %d bytes in %d entries, want it to count", e.bytes, len(e.by))
+	}
 }
