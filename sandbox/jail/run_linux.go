@@ -100,7 +100,6 @@ func (r *runner) supervise(s Spec, t *tree, g *group, streams *streams, w withou
 		g, err = r.limit(s, t, g, w)
 	}
 	var watching, serving sync.WaitGroup
-	finished := make(chan struct{})
 	if err == nil {
 		if g.memory == "" {
 			r.result.Watched = []string{"memory"}
@@ -110,15 +109,23 @@ func (r *runner) supervise(s Spec, t *tree, g *group, streams *streams, w withou
 		}
 		if !w.watch {
 			watch := newWatch(s, r.limits, g.memory != "", t.init)
-			watching.Go(func() { watch.loop(finished, r.end) })
+			// One of its own: that of the tree is closed when it has ended.
+			var ended int
+			if ended, err = unix.FcntlInt(uintptr(t.pidfd), unix.F_DUPFD_CLOEXEC, 0); err == nil {
+				watching.Go(func() {
+					watch.loop(ended, r.end)
+					_ = unix.Close(ended)
+				})
+			}
 		}
+	}
+	if err == nil {
 		t.release()
 	} else {
 		t.kill()
 	}
 	r.wait(t)
 	gone := t.gone()
-	close(finished)
 	watching.Wait()
 	if t.serve != nil {
 		_ = t.serve.Close()
