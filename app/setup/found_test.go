@@ -50,7 +50,7 @@ func TestWhatIsWrongAtGitHub(t *testing.T) {
 				return err
 			}
 			request.Header.Set("Authorization", "Bearer "+token)
-			answer, err := http.DefaultClient.Do(request)
+			answer, err := bot.Client().Do(request)
 			if err != nil {
 				return err
 			}
