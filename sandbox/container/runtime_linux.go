@@ -107,21 +107,7 @@ func (r *runtime) root(b jail.Bundle, image string, config *specs.Spec) error {
 		}
 	}
 	if image == "" {
-		_, links, err := jail.HostSystem()
-		if err != nil {
-			return err
-		}
-		for path, target := range links {
-			if err := os.Symlink(target, filepath.Join(root, path)); err != nil {
-				return err
-			}
-		}
-		for _, dir := range []string{"/var", "/etc"} {
-			if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
-				return err
-			}
-		}
-		if err := os.Symlink("../tmp", filepath.Join(root, "var/tmp")); err != nil {
+		if err := hostRoot(root); err != nil {
 			return err
 		}
 	}
@@ -157,6 +143,25 @@ func (r *runtime) root(b jail.Bundle, image string, config *specs.Spec) error {
 		}
 	}
 	return nil
+}
+
+// hostRoot makes what holds the programs of this machine together: its links, and directories without anything of it.
+func hostRoot(root string) error {
+	_, links, err := jail.HostSystem()
+	if err != nil {
+		return err
+	}
+	for path, target := range links {
+		if err := os.Symlink(target, filepath.Join(root, path)); err != nil {
+			return err
+		}
+	}
+	for _, dir := range []string{"/var", "/etc"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+			return err
+		}
+	}
+	return os.Symlink("../tmp", filepath.Join(root, "var/tmp"))
 }
 
 // placeShell copies the shell of a system, in which alone its links lead.
