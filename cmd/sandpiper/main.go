@@ -19,15 +19,20 @@ func main() {
 
 // run is the one place that turns errors into exit statuses.
 func run(args []string) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() { // The first signal asks, the second one does not.
-		<-ctx.Done()
-		stop()
+		<-signals
+		cancel()
+		again := <-signals
+		signal.Reset(os.Interrupt, syscall.SIGTERM)
+		_ = syscall.Kill(os.Getpid(), again.(syscall.Signal)) // our own process is there
 	}()
 	root := newRoot()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
+	cancel()
 	if err == nil {
 		return 0
 	}
