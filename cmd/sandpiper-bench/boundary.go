@@ -101,7 +101,6 @@ var boundaryGoals = []struct {
 }{
 	{"launch of the whole jail (overlay, filter, limits, listener) by bubblewrap with the same flags", "Launch whole-ratio", 2, false},
 	{"the same, the fastest of each", "Launch whole-fastest-ratio", 2, false},
-	{"the same, time of processors", "Launch whole-cpu-ratio", 2, false},
 	{"launch without overlay and listener", "Launch jail-ratio", 2, false},
 	{"throughput over TLS by a plain CONNECT proxy", "Transfer plain-ratio", 0.95, true},
 	{"throughput over TLS by smokescreen", "Transfer smokescreen-ratio", 1, true},
