@@ -153,7 +153,7 @@ func (c *creation) done(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "The App has been made already.", http.StatusConflict)
 		return
 	}
-	app, err := c.convert(r.Context(), code)
+	app, err := c.convert(context.WithoutCancel(r.Context()), code) // a browser that goes away must not lose the key on its way
 	if err == nil {
 		err = config.SaveApp(c.Config.StateDir, app) // before anything else: GitHub shows the key once
 	}

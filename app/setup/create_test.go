@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"context"
 	"html"
 	"io"
 	"net/http"
@@ -183,5 +184,30 @@ func TestSetUpOfAnotherApp(t *testing.T) {
 	}
 	if code, text, _ := person.get(back.String()); code != http.StatusSeeOther {
 		t.Errorf("the person's own, after all that: %d %s", code, text)
+	}
+}
+
+// TestAppOutlivesTheBrowser: GitHub takes a code once and shows a key once, so the exchange goes on when the browser has gone away.
+func TestAppOutlivesTheBrowser(t *testing.T) {
+	t.Parallel()
+	double, err := github.New(github.Options{})
+	must(t, err)
+	t.Cleanup(func() { _ = double.Close() })
+	must(t, double.Start("127.0.0.1:0"))
+	_, err = double.AddUser("olga")
+	must(t, err)
+	code, err := double.SubmitManifest("olga", `{"name":"Mine","default_permissions":{"issues":"write"},"default_events":["issues"],"hook_attributes":{"url":"http://127.0.0.1:1/"}}`)
+	must(t, err)
+	c := &config.Config{StateDir: t.TempDir(), GitHubAPIURL: double.URL()}
+	made := make(chan config.App, 1)
+	open := &creation{Creation: Creation{Config: c, Made: func(a config.App) { made <- a }}, state: "state"}
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	back := httptest.NewRequestWithContext(gone, http.MethodGet, donePath+"?state=state&code="+code, nil)
+	back.AddCookie(&http.Cookie{Name: stateCookie, Value: "state"})
+	answer := httptest.NewRecorder()
+	open.done(answer, back)
+	if _, err := os.Stat(config.AppFile(c.StateDir)); answer.Code != http.StatusSeeOther || err != nil || len(made) != 1 {
+		t.Errorf("%d %s (%v)", answer.Code, answer.Body, err)
 	}
 }
