@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -88,5 +90,22 @@ func TestCase20NoPointerWithoutItsObject(t *testing.T) {
 	w.req.Staged = staged // as if no gate had looked
 	if _, err := Publish(t.Context(), w.deps, w.req); !errors.As(err, &refused) || !strings.Contains(refused.Reason, "unknown Git LFS object") {
 		t.Errorf("got %v, want the refusal of the server", err)
+	}
+}
+
+// TestLFSErrorsKeepTheAddress: that of a storage is signed, and errors come into logs and onto issues.
+func TestLFSErrorsKeepTheAddress(t *testing.T) {
+	t.Parallel()
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	for _, address := range []string{gone.URL + "/storage?X-Amz-Signature=c0ffee", "http://storage/%zz?X-Amz-Signature=c0ffee"} {
+		var a lfsAnswer
+		a.Actions.Upload.Href = address
+		w := withLFS(t, "content")
+		staged, err := w.stage()
+		must(t, err)
+		if err := w.repo.send(t.Context(), staged.LFS[0], a); err == nil || strings.Contains(err.Error(), "c0ffee") {
+			t.Errorf("%s: got %v", address, err)
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -98,7 +99,7 @@ func (r Stored) send(ctx context.Context, o LFSObject, a lfsAnswer) error {
 	defer content.Close()
 	put, err := http.NewRequestWithContext(ctx, http.MethodPut, a.Actions.Upload.Href, io.LimitReader(content, o.Size))
 	if err != nil {
-		return err
+		return withoutAddress(err)
 	}
 	put.ContentLength = o.Size
 	put.Header.Set("Content-Type", "application/octet-stream")
@@ -110,7 +111,7 @@ func (r Stored) send(ctx context.Context, o LFSObject, a lfsAnswer) error {
 	}
 	verify, err := http.NewRequestWithContext(ctx, http.MethodPost, a.Actions.Verify.Href, strings.NewReader(fmt.Sprintf(`{"oid":%q,"size":%d}`, o.OID, o.Size)))
 	if err != nil {
-		return err
+		return withoutAddress(err)
 	}
 	verify.Header.Set("Accept", lfsType)
 	verify.Header.Set("Content-Type", lfsType)
@@ -123,10 +124,9 @@ func (r Stored) send(ctx context.Context, o LFSObject, a lfsAnswer) error {
 // doLFS follows no redirect: a credential would go with it.
 func doLFS(request *http.Request, into any) error {
 	client := &http.Client{Timeout: 10 * time.Minute, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	defer client.CloseIdleConnections()
 	response, err := client.Do(request)
 	if err != nil {
-		return fmt.Errorf("git lfs: %w: %w", git.ErrNetwork, err)
+		return fmt.Errorf("git lfs: %w: %w", git.ErrNetwork, withoutAddress(err))
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(response.Body, 4<<20))
@@ -149,4 +149,13 @@ func doLFS(request *http.Request, into any) error {
 		return fmt.Errorf("git lfs: %w", err)
 	}
 	return nil
+}
+
+// withoutAddress is an error without the address that it is of: that of a storage is signed, and whoever reads it may write there.
+func withoutAddress(err error) error {
+	var of *url.Error
+	if errors.As(err, &of) {
+		return of.Err
+	}
+	return err
 }

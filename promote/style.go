@@ -12,6 +12,7 @@ import (
 
 	"github.com/sandpiper-bot/sandpiper/sandbox"
 	"github.com/sandpiper-bot/sandpiper/sandbox/git"
+	"github.com/sandpiper-bot/sandpiper/sandbox/quote"
 )
 
 // Style is how a repository words first lines of commits and titles of pull requests.
@@ -64,11 +65,12 @@ func StyleOf(subjects []string, title string, paths []string) Style {
 	}
 	small, deep, yes := enough(byPlace)
 	place := commonDir(paths)
-	if !yes || place == "." || strings.ContainsAny(place, "{}\n") {
-		return Style{}
-	}
 	if !deep {
 		place = path.Base(place)
+	}
+	// An agent may give a directory a name that mentions or closes something.
+	if !yes || place == "." || strings.ContainsAny(place, "{}") || quote.Plain(place) != place {
+		return Style{}
 	}
 	return Style{Pattern: place + ": {title}", Lower: small}
 }

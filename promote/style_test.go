@@ -32,6 +32,8 @@ func TestStyleOf(t *testing.T) {
 		"by place":              {history("net/http: close the body", "cmd/go, go/build: stop"), "Sum returns 0", []string{"net/url/a.go", "net/url/b.go"}, Style{"net/url: {title}", true}},
 		"by the last of it":     {history("http: close the body", "url: stop"), "Sum returns 0", []string{"net/url/a.go"}, Style{"url: {title}", true}},
 		"by place, at the root": {history("net/http: close the body", "net/url: stop"), "Sum returns 0", []string{"a.go"}, Style{}},
+		"by place, not a word":  {history("http: close the body", "url: stop"), "Sum returns 0", []string{"fixes #1 @octavia/a.go"}, Style{}},
+		"by place, a reference": {history("net/http: close the body", "net/url: stop"), "Sum returns 0", []string{"closes/GH-1/a.go"}, Style{}},
 		"too little is known":   {[]string{"fix: the sum"}, "Sum returns 0", []string{"sum.go"}, Style{}},
 	} {
 		if diff := cmp.Diff(c.want, StyleOf(c.subjects, c.title, c.paths)); diff != "" {
