@@ -136,6 +136,7 @@ func finalClass(err error) *ended {
 		{errors.Is(err, promote.ErrBaseGone), BlockedByRule, "the branch that this started from is gone"},
 		{errors.Is(err, promote.ErrBranchMoved), BlockedByRule, branchMoved + ": somebody else has pushed to the branch of this promotion; their commits were left alone, and what this run made is kept in the store"},
 		{errors.Is(err, git.ErrEmpty), BlockedByRule, "the repository has no commits yet"},
+		{errors.Is(err, git.ErrPath), BlockedByRule, "the base cannot be checked out: " + gitReason(err)},
 		{errors.Is(err, git.ErrNoRef), BlockedByRule, "the branch or commit to start from is gone"},
 		{errors.Is(err, git.ErrAuth), BlockedByHost, "git was not let in with the App's token"},
 		{errors.Is(err, git.ErrNotFound), BlockedByHost, "git does not find this repository at the host"},
@@ -152,6 +153,15 @@ func finalClass(err error) *ended {
 		return &ended{c.outcome, c.message, err}
 	}
 	return goneClass(err)
+}
+
+// gitReason is what git said, if the error is of git.
+func gitReason(err error) string {
+	var failed *git.Error
+	if !errors.As(err, &failed) {
+		return ""
+	}
+	return failed.Reason()
 }
 
 // permissionLacking says which permission is not granted, if that is the reason.

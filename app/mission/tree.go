@@ -59,10 +59,12 @@ func (t *commitTree) Read(path string) ([]byte, error) {
 	return text, errors.Join(err, r.Close())
 }
 
-// Paths lists everything that is no directory, and apart from it the submodules, without reading a blob.
+// Paths lists everything that is no directory, and apart from it the submodules, without reading a blob. It gives every name that git
+// checks out, also one with a line break, which go-git would refuse: nothing is made of a name here, and who writes files by it looks.
 func (t *commitTree) Paths() (paths, submodules []string, err error) {
 	walker := object.NewTreeWalker(t.root, true, nil)
 	defer walker.Close()
+	walker.SkipPathValidation()
 	for {
 		name, entry, err := walker.Next()
 		switch {

@@ -16,6 +16,7 @@ var (
 	ErrNetwork  = errors.New("the remote could not be reached")        // try again later
 	ErrCorrupt  = errors.New("the object store is damaged")            // fetch it again
 	ErrEmpty    = errors.New("the repository has no commits")          // tell a person
+	ErrPath     = errors.New("a name cannot be checked out")           // tell a person: .git in a tree, or longer than a file system takes
 	ErrLocked   = errors.New("a lock file of another git is in place") // try again; left behind by a killed git
 	ErrFailed   = errors.New("git failed")                             // everything else
 )
@@ -60,6 +61,7 @@ var symptoms = []struct {
 	any  []string
 }{
 	{ErrLocked, []string{".lock': File exists"}},
+	{ErrPath, []string{"invalid path '", "File name too long"}},
 	{ErrStale, []string{"(stale info)", "(fetch first)", "(non-fast-forward)", "but expected", "reference already exists", "cannot lock ref"}},
 	{ErrRefused, []string{"[remote rejected]", "remote rejected", "pre-receive hook declined"}},
 	{ErrAuth, []string{"Authentication failed", "could not read Username", "could not read Password", "returned error: 401",

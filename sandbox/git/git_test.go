@@ -248,3 +248,26 @@ func TestReason(t *testing.T) {
 		t.Errorf("reason (-want +got):\n%s", diff)
 	}
 }
+
+// TestNameThatCannotBeCheckedOut: no repetition mends a tree with such a name.
+func TestNameThatCannotBeCheckedOut(t *testing.T) {
+	t.Parallel()
+	g, dir := newGit(t, git.Options{}), newRepo(t)
+	run := func(stdin string, args ...string) (string, error) {
+		out, err := g.Run(t.Context(), git.Call{GitDir: filepath.Join(dir, ".git"), WorkTree: dir, Dir: dir, Args: args, Stdin: strings.NewReader(stdin)})
+		return strings.TrimSpace(string(out)), err
+	}
+	blob, err := run("x", "hash-object", "-w", "--stdin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"git~1", strings.Repeat("x", 300)} {
+		tree, err := run("100644 blob "+blob+"\t"+name+"\n", "mktree")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := run("", "read-tree", "--reset", "-u", tree); !errors.Is(err, git.ErrPath) {
+			t.Errorf("%.10s: %v, want ErrPath", name, err)
+		}
+	}
+}
