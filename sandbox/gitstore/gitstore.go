@@ -137,9 +137,13 @@ func (s *Stores) lock(ctx context.Context, key, kind string, m flock.Mode) (*flo
 }
 
 // Run runs one git command that writes to a store, under its shared lock, which git holds on if this process dies. A lock
-// file left behind by a git that was killed is cleared away, and the command is run again, if it has no stdin.
+// file left behind by a git that was killed is cleared away, and the command is run again, if it has no stdin. What a failed one
+// has written of a pack is removed: on a full disk it would keep the last bytes, which all others need.
 func (s *Stores) Run(ctx context.Context, key string, c git.Call) ([]byte, error) {
 	out, err := s.runLocked(ctx, key, c)
+	if err != nil {
+		err = errors.Join(err, s.clearHalves(key))
+	}
 	if !errors.Is(err, git.ErrLocked) {
 		return out, err
 	}
@@ -200,4 +204,34 @@ func (s *Stores) clearLocks(ctx context.Context, key string) error {
 		}
 		return nil
 	})
+}
+
+// clearHalves removes packs that were begun and not ended, and the reports of the git that could not. It does nothing while another
+// git is at work in the store, which may be writing one of them: then the next that fails does, or Sweep.
+func (s *Stores) clearHalves(key string) error {
+	var found []string
+	for _, form := range []string{"objects/pack/tmp_*", "fast_import_crash_*"} {
+		files, err := fs.Glob(os.DirFS(s.Dir(key)), form)
+		if err != nil {
+			return err
+		}
+		found = append(found, files...)
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	l, err := flock.Try(filepath.Join(s.dir, key+".lock"), flock.Exclusive)
+	if errors.Is(err, flock.ErrHeld) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer l.Unlock()
+	for _, f := range found {
+		if err := os.Remove(filepath.Join(s.Dir(key), f)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("clear half packs of store %s: %w", key, err)
+		}
+	}
+	return nil
 }

@@ -298,7 +298,7 @@ func TestRefs(t *testing.T) {
 	step("a store that is not there", err, git.ErrNotFound)
 }
 
-// TestKilledGit leaves every lock file that a killed git can leave, and half of a pack.
+// TestKilledGit leaves every lock file that a killed git can leave, and then half of a pack.
 func TestKilledGit(t *testing.T) {
 	t.Parallel()
 	dir, one := repo(t)
@@ -311,7 +311,7 @@ func TestKilledGit(t *testing.T) {
 	if err := s.SetRef(t.Context(), "k", ref, one, ""); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"packed-refs.lock", ref + ".lock", "config.lock", "shallow.lock", "HEAD.lock", "objects/pack/tmp_pack_x", "refs/sandpiper/r-2.lock"} {
+	for _, name := range []string{"packed-refs.lock", ref + ".lock", "config.lock", "shallow.lock", "HEAD.lock", "refs/sandpiper/r-2.lock"} {
 		if err := os.WriteFile(filepath.Join(s.Dir("k"), name), nil, 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -326,6 +326,9 @@ func TestKilledGit(t *testing.T) {
 	}
 	if err := s.DeleteRef(t.Context(), "k", ref, two); err != nil {
 		t.Error(err)
+	}
+	if err := os.WriteFile(filepath.Join(s.Dir("k"), "objects/pack/tmp_pack_x"), nil, 0o644); err != nil {
+		t.Fatal(err)
 	}
 	removed, err := s.Sweep(t.Context(), "k", time.Now().Add(time.Hour))
 	if err != nil || !strings.Contains(strings.Join(removed, " "), "tmp_pack_x") {

@@ -1,7 +1,10 @@
 package gitstore_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -136,5 +139,44 @@ func TestMaintainLeavesABusyStore(t *testing.T) {
 	defer l.Unlock()
 	if _, err := s.Maintain(t.Context(), "local-1", gitstore.Care{Now: time.Now(), Force: true}); !errors.Is(err, git.ErrLocked) {
 		t.Errorf("maintained while somebody writes: %v", err)
+	}
+}
+
+// TestHalfPack kills a git while it writes a pack: on a full disk the part of it would hold the bytes that everybody else needs.
+func TestHalfPack(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	dir, _ := repo(t)
+	if _, _, err := s.FetchCommit(t.Context(), gitstore.Remote{Key: "k", URL: dir}, "main"); err != nil {
+		t.Fatal(err)
+	}
+	halves := func() []string {
+		found, err := filepath.Glob(filepath.Join(s.Dir("k"), "objects/pack/tmp_*"))
+		if err != nil {
+			t.Error(err)
+		}
+		return found
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	in, out := io.Pipe()
+	go func() {
+		fmt.Fprintf(out, "blob\ndata 5\nhello\n")
+		ticker := time.NewTicker(10 * time.Millisecond)
+		defer ticker.Stop()
+		for len(halves()) == 0 && ctx.Err() == nil {
+			<-ticker.C
+		}
+		if ctx.Err() != nil {
+			t.Error("no pack was begun")
+		}
+		cancel()
+		out.Close()
+	}()
+	if _, err := s.Run(ctx, "k", git.Call{Args: []string{"fast-import", "--quiet"}, Stdin: in}); !errors.Is(err, context.Canceled) {
+		t.Errorf("Run: %v, want that it was cancelled", err)
+	}
+	if left := halves(); len(left) > 0 {
+		t.Errorf("left behind: %q", left)
 	}
 }
