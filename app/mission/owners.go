@@ -18,7 +18,7 @@ import (
 // countAuthors takes back the approvals of people who wrote what is approved: GitHub keeps the author of a pull request from approving
 // it, and that is the bot, whoever has pushed onto its branch since.
 func (e *Engine) countAuthors(ctx context.Context, gh *github.Client, m *store.Mission, t *tally) error {
-	if t.head == m.Head {
+	if t.head == m.Head && m.Attempt == 1 { // all of it is the bot's; a later round may stand on what people have pushed
 		return nil
 	}
 	for o := (&github.ListOptions{PerPage: 100}); ; {

@@ -259,6 +259,14 @@ func TestCase14ForeignPushStopsTheBot(t *testing.T) {
 	if w.fileAt(head, "mine.txt") != "by rita\n" || w.fileAt(head, "sum.txt") != "1\n" {
 		t.Error("the round does not stand on rita's commit")
 	}
+	// Her commit lies below the bot's, and is still not hers to approve.
+	w.review("octavia", n, "APPROVE") // takes back what she asked for
+	w.review("rita", n, "APPROVE")
+	w.review("olga", n, "APPROVE")
+	w.gateIs(head, "success")
+	if text := w.runNamed(head, "review").GetOutput().GetSummary(); !strings.Contains(text, "rita: wrote a commit of this") || !strings.Contains(text, "Approved by olga.") {
+		t.Errorf("the gate says\n%s", text)
+	}
 	w.waits(3)
 	w.nothingLeft()
 }
