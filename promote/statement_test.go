@@ -87,12 +87,18 @@ func TestVerify(t *testing.T) {
 		lie  func(m *Manifest)
 		want string
 	}{
-		"a change that is hidden":   {func(m *Manifest) { m.Changes = m.Changes[1:] }, "not in the manifest"},
-		"a change that is made up":  {func(m *Manifest) { m.Changes = append(m.Changes, m.Changes[0]); m.Changes[0].Path = "x" }, "has not changed"},
-		"another mode":              {func(m *Manifest) { m.Changes[0].NewMode = "100600" }, "the manifest says"},
-		"another content":           {func(m *Manifest) { m.Changes[0].NewID = m.Head }, "the manifest says"},
-		"another tree":              {func(m *Manifest) { m.Tree, _ = w.made.git("", nil, "rev-parse", m.Base+"^{tree}") }, "the head's tree"},
-		"another base":              {func(m *Manifest) { m.Base, m.Head = m.Head, m.Base }, "does not stand on the base"},
+		"a change that is hidden":  {func(m *Manifest) { m.Changes = m.Changes[1:] }, "not in the manifest"},
+		"a change that is made up": {func(m *Manifest) { m.Changes = append(m.Changes, m.Changes[0]); m.Changes[0].Path = "x" }, "has not changed"},
+		"another mode":             {func(m *Manifest) { m.Changes[0].NewMode = "100600" }, "the manifest says"},
+		"another content":          {func(m *Manifest) { m.Changes[0].NewID = m.Head }, "the manifest says"},
+		"another tree":             {func(m *Manifest) { m.Tree, _ = w.made.git("", nil, "rev-parse", m.Base+"^{tree}") }, "the head's tree"},
+		"another base":             {func(m *Manifest) { m.Base, m.Head = m.Head, m.Base }, "does not stand on the base"},
+		"commits that are not there": {func(m *Manifest) {
+			m.Steps = make([]Step, 50)
+			for i := range m.Steps {
+				m.Steps[i].Tree = m.Tree
+			}
+		}, "lists 50 commits"},
 		"a commit that is not here": {func(m *Manifest) { m.Head = strings.Repeat("1", 40) }, "fetch the pull request's branch"},
 		"no commit":                 {func(m *Manifest) { m.Base = "--all" }, "no object id"},
 	} {

@@ -138,7 +138,11 @@ func (c Claim) Verify(ctx context.Context, g *git.Git, gitDir string) (differs [
 		if err != nil {
 			return nil, err
 		}
-		for i, tree := range strings.Fields(trees) {
+		made := strings.Fields(trees)
+		if len(made) < n {
+			differs = append(differs, fmt.Sprintf("the manifest lists %d commits, and the head has %d", n, len(made)))
+		}
+		for i, tree := range made[:min(len(made), n)] {
 			if tree != c.Commits[i].Tree {
 				differs = append(differs, fmt.Sprintf("commit %d of %d has tree %s, the manifest says %s", i+1, n, tree, c.Commits[i].Tree))
 			}
