@@ -53,6 +53,10 @@ func unpack(r io.Reader, dir string) error {
 			return fmt.Errorf("unpack %q: %w", name, err)
 		}
 	}
+	// What follows is padding: it holds the checksum of gzip, and whoever writes it is not to find that nobody reads.
+	if _, err := io.Copy(io.Discard, files); err != nil {
+		return fmt.Errorf("unpack: %w", err)
+	}
 	for name, mode := range modes {
 		if err := root.Chmod(name, mode|0o500); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("unpack %q: %w", name, err)

@@ -3,6 +3,8 @@ package container
 import (
 	"archive/tar"
 	"bytes"
+	"compress/gzip"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -37,5 +39,30 @@ func TestUnpackStaysInside(t *testing.T) {
 		if info, err := os.Lstat(filepath.Join(dir, "x")); err == nil {
 			t.Errorf("%s: %s was made", name, info.Mode())
 		}
+	}
+}
+
+// A tarball is read to its end: what writes it into a pipe would else be ended by that, and a broken one not be seen.
+func TestUnpackReadsToTheEnd(t *testing.T) {
+	t.Parallel()
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	w := tar.NewWriter(z)
+	if err := errors.Join(w.WriteHeader(&tar.Header{Name: "x", Typeflag: tar.TypeReg, Mode: 0o644}), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := z.Write(make([]byte, 1<<20)); err != nil { // as tar fills up a record
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := unpack(bytes.NewReader(packed.Bytes()), t.TempDir()); err != nil {
+		t.Error(err)
+	}
+	broken := packed.Bytes()
+	broken[len(broken)-8] ^= 1 // of the checksum
+	if err := unpack(bytes.NewReader(broken), t.TempDir()); !errors.Is(err, gzip.ErrChecksum) {
+		t.Errorf("a broken one: %v", err)
 	}
 }
