@@ -184,6 +184,22 @@ func TestBuildFails(t *testing.T) {
 	}
 }
 
+// TestStoreWithoutTheNearest: a base that the store does not know any more keeps no other from being made.
+func TestStoreWithoutTheNearest(t *testing.T) {
+	t.Parallel()
+	r := newRepository(t)
+	b := r.open(t.TempDir(), nil)
+	first := take(t, b, r.commit(map[string]string{"a": "1\n"}), "r-1")
+	if err := os.RemoveAll(r.Dir("")); err != nil {
+		t.Fatal(err)
+	}
+	r.git("init", "-q", "-b", "main")
+	second := r.commit(map[string]string{"a": "2\n"})
+	if base := take(t, b, second, "r-2"); second == first.Commit || len(base.Layers) != 1 {
+		t.Errorf("the second base has the layers %q, want itself alone", base.Layers)
+	}
+}
+
 // TestBudget: those that nobody needs go, the least recently used first; never one that is in use, nor what lies below one.
 func TestBudget(t *testing.T) {
 	t.Parallel()

@@ -53,7 +53,8 @@ func (b *Bases) derive(ctx context.Context, key, dir string, base *Base) (bool, 
 	return false, errors.Join(b.Give(key, near.from.Commit, lease), os.RemoveAll(tree), os.Mkdir(tree, 0o755))
 }
 
-// nearest finds the base that differs least.
+// nearest finds the base that differs least. One that cannot be compared is not near: the store may have been fetched anew, and not know
+// its commit.
 func (b *Bases) nearest(ctx context.Context, key, commit string) (best difference, err error) {
 	all, _, err := b.list()
 	if err != nil {
@@ -70,8 +71,12 @@ func (b *Bases) nearest(ctx context.Context, key, commit string) (best differenc
 			break
 		}
 		d, err := b.compare(ctx, key, from, commit)
+		if ctx.Err() != nil {
+			return best, ctx.Err()
+		}
 		if err != nil {
-			return best, err
+			b.o.Log.Warn("base not compared", "key", key, "commit", commit, "with", h.commit, "err", err)
+			continue
 		}
 		if d.size()*10 <= from.Files && (best.from.Commit == "" || d.size() < best.size()) {
 			best = d
