@@ -189,10 +189,13 @@ func TestLandIn(t *testing.T) {
 	if err := land(b.repo, "taken"); !errors.As(err, &exit) || exit.code != 4 || b.git("rev-parse", "taken") != b.git("rev-parse", "main") {
 		t.Errorf("a branch that exists: %v", err)
 	}
-	for _, bad := range []string{"", "a..b", "-x", "a b", "new/below", "x.lock"} {
-		if err := land(b.repo, bad); err == nil && bad != "-x" {
+	for _, bad := range []string{"", "a..b", "-x", "a b", "new/below", "x.lock", "HEAD", "@"} {
+		if err := land(b.repo, bad); err == nil {
 			t.Errorf("branch %q was made", bad)
 		}
+	}
+	if err := land(filepath.Join(b.repo, "moved"), "new"); err == nil || !strings.Contains(err.Error(), "moved: no such file") {
+		t.Errorf("a repository that is not there: %v", err)
 	}
 	if _, err := os.Stat(marker); err == nil {
 		t.Error("a hook of the repository ran")

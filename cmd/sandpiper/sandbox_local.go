@@ -20,10 +20,11 @@ func landIn(ctx context.Context, g *git.Git, dir, store, ref, commit, branch str
 	if err != nil {
 		return err
 	}
-	full := "refs/heads/" + branch
-	if _, err := g.Run(ctx, git.Call{Args: []string{"check-ref-format", full}}); err != nil {
+	// Also what git branch would not make: HEAD, and a name that programs take for an option. To @ git says yes, and means HEAD by it.
+	if _, err := g.Run(ctx, git.Call{Args: []string{"check-ref-format", "--branch", branch}}); err != nil || branch == "@" {
 		return usageError(fmt.Errorf("%s is not a name for a branch", name(branch)))
 	}
+	full := "refs/heads/" + branch
 	at, err := g.Run(ctx, git.Call{GitDir: gitDir, Args: []string{"for-each-ref", "--format=%(objectname)", full}})
 	if err != nil {
 		return fmt.Errorf("branch %s of %s: %w", branch, dir, err)
@@ -49,6 +50,9 @@ func landIn(ctx context.Context, g *git.Git, dir, store, ref, commit, branch str
 
 // gitDirOf finds the git directory of a checkout, of a linked worktree, or of a bare repository.
 func gitDirOf(dir string) (string, error) {
+	if _, err := os.Stat(dir); err != nil {
+		return "", fmt.Errorf("the repository: %w", err)
+	}
 	dotGit := filepath.Join(dir, ".git")
 	info, err := os.Stat(dotGit)
 	if os.IsNotExist(err) {
