@@ -74,15 +74,17 @@ func demo(ctx context.Context, out io.Writer, stay bool) error {
 	if last.Pull == 0 {
 		return errors.New("the mission ended without a pull request")
 	}
+	self := os.Args[0]
+	if !stay {
+		view.say("\nlook     %s demo --stay keeps both up, with the page of the pull request", self)
+		view.say("your own %s try --repo . --task task.md --agent ./agent.sh", self)
+		return nil
+	}
 	view.say("\nlook     %s/acme/calc/pull/%d", s.double.URL, last.Pull)
-	if stay {
-		view.say("inside   SANDPIPER_STATE_DIR=%s sandpiper sandbox list --all", filepath.Join(dir, "state"))
-	}
-	view.say("your own sandpiper try --repo . --task task.md --agent ./agent.sh")
-	if stay {
-		view.say("\nboth stay up; Ctrl-C ends them")
-		<-ctx.Done()
-	}
+	view.say("inside   SANDPIPER_STATE_DIR=%s %s sandbox list --all", filepath.Join(dir, "state"), self)
+	view.say("your own %s try --repo . --task task.md --agent ./agent.sh", self)
+	view.say("\nboth stay up; Ctrl-C ends them")
+	<-ctx.Done()
 	return nil
 }
 

@@ -16,12 +16,14 @@ import (
 // show prints a mission's way for a person who watches: one line as each thing happens.
 type show struct {
 	w      io.Writer
+	live   bool // on a terminal, where a line can be taken back
 	colour bool
 }
 
 func newShow(w io.Writer) *show {
 	f, ok := w.(*os.File)
-	return &show{w: w, colour: ok && isTerminal(f) && os.Getenv("NO_COLOR") == ""}
+	live := ok && isTerminal(f)
+	return &show{w: w, live: live, colour: live && os.Getenv("NO_COLOR") == ""}
 }
 
 func (s *show) paint(code, text string) string {
@@ -29,6 +31,20 @@ func (s *show) paint(code, text string) string {
 		return text
 	}
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+// meanwhile shows on a terminal what lasts, and for how long already: checks take minutes. What is printed next takes its place.
+func (s *show) meanwhile(step string, since time.Time) {
+	if s.live && doing[step] != "" {
+		fmt.Fprintf(s.w, "\x1b[K  … %s  %.0f s\r", doing[step], time.Since(since).Seconds())
+	}
+}
+
+// clear takes back what meanwhile has shown.
+func (s *show) clear() {
+	if s.live {
+		fmt.Fprint(s.w, "\x1b[K")
+	}
 }
 
 func (s *show) line(mark, name, text string, took time.Duration) {
@@ -42,6 +58,7 @@ func (s *show) line(mark, name, text string, took time.Duration) {
 	if took > 0 {
 		time = s.paint("2", fmt.Sprintf("  %.1f s", took.Seconds()))
 	}
+	s.clear()
 	fmt.Fprintf(s.w, "  %s %-10s %s%s\n", mark, name, quote.Clean(text), time)
 }
 
@@ -53,42 +70,62 @@ var did = map[string]string{
 	"report": "reported", "archive": "waiting", "close": "ended",
 }
 
+// doing names the steps that may take long while they last.
+var doing = map[string]string{
+	"create": "the sandbox is being made", "execute": "the agent works", "verify": "the checks run, the first time without a build cache",
+}
+
 // follow prints the mission's steps as the bot logs them, until nothing more will happen without a person. It returns the
 // last line.
 func (s *show) follow(ctx context.Context, lines <-chan logLine) (logLine, error) {
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	step, since := "", time.Now()
+	defer s.clear()
 	for {
 		select {
 		case <-ctx.Done():
 			return logLine{}, ctx.Err()
+		case <-ticker.C:
+			s.meanwhile(step, since)
 		case l, open := <-lines:
 			if !open {
 				return l, fmt.Errorf("the bot has ended; see its log")
 			}
-			switch l.Msg {
-			case "step done":
-				if waited, err := time.ParseDuration(strings.TrimPrefix(l.Found, "waited ")); l.Step == "queue" && err == nil && waited < time.Second {
-					continue // there was a place at once
-				}
-				if l.Step == "archive" {
-					s.line("·", did[l.Step], l.Found, 0)
-				} else {
-					s.line(markOf(l), did[l.Step], l.Found, time.Duration(l.Took))
-				}
-				if l.Next == "waiting" || l.Next == "ended" {
-					return l, nil
-				}
-			case "step ended the work":
-				s.line("✗", did[l.Step], l.Outcome+": "+l.Message, 0)
-			case "step failed, will be tried again":
-				s.line("…", did[l.Step], l.Error, 0)
-			case "delivery handled":
-				if strings.HasPrefix(l.Outcome, "refused") {
-					s.line("✗", "refused", l.Outcome, 0)
-					return l, nil
-				}
+			if l.Msg == "step done" {
+				step, since = l.Next, time.Now()
+			}
+			if s.tell(l) {
+				return l, nil
 			}
 		}
 	}
+}
+
+// tell prints one line of the bot's log, if it says how the mission goes. It says whether the next move is a person's.
+func (s *show) tell(l logLine) bool {
+	switch l.Msg {
+	case "step done":
+		if waited, err := time.ParseDuration(strings.TrimPrefix(l.Found, "waited ")); l.Step == "queue" && err == nil && waited < time.Second {
+			return false // there was a place at once
+		}
+		if l.Step == "archive" {
+			s.line("·", did[l.Step], l.Found, 0)
+		} else {
+			s.line(markOf(l), did[l.Step], l.Found, time.Duration(l.Took))
+		}
+		return l.Next == "waiting" || l.Next == "ended"
+	case "step ended the work":
+		s.line("✗", did[l.Step], l.Outcome+": "+l.Message, 0)
+	case "step failed, will be tried again":
+		s.line("…", did[l.Step], l.Error, 0)
+	case "delivery handled":
+		if strings.HasPrefix(l.Outcome, "refused") {
+			s.line("✗", "refused", l.Outcome, 0)
+			return true
+		}
+	}
+	return false
 }
 
 func markOf(l logLine) string {

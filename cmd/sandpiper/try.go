@@ -29,8 +29,9 @@ touched; at the end the branch of the pull request is added to your repository, 
 the manifest and the logs is left to look at.
 
 --agent is an executable file, a command that is found in the repository or on the system, or a known name (claude, codex,
-opencode, gemini, copilot, pi; those need a network, which sandboxes do not have yet). The task is on its standard input and
-in the file that $SANDPIPER_PROMPT_FILE names. Without --agent and --check the repository's .github/sandpiper.yml says.
+opencode, gemini, copilot, pi; those ask a model, for which SANDPIPER_MODEL_… and SANDPIPER_SYSTEM_PATHS are set as for the bot;
+what they ask leaves this machine). The task is on its standard input and in the file that $SANDPIPER_PROMPT_FILE names. Without
+--agent and --check the repository's .github/sandpiper.yml says.
 
   sandpiper try --repo . --task task.md --agent ./agent.sh --check 'go test ./...'
 
@@ -80,7 +81,8 @@ func (o tryOptions) run(ctx context.Context, in io.Reader, out io.Writer) error 
 	if err != nil {
 		return err
 	}
-	if o.out == "" {
+	made := o.out == ""
+	if made {
 		if o.out, err = stageDir("sandpiper-try-"); err != nil {
 			return err
 		}
@@ -91,10 +93,18 @@ func (o tryOptions) run(ctx context.Context, in io.Reader, out io.Writer) error 
 		return err
 	}
 	t := &trial{o: o, repo: repo, name: repoName(repo), view: newShow(out)}
-	if err := t.open(ctx); err != nil {
+	err = t.open(ctx)
+	var env []string
+	if err == nil {
+		env, err = t.settings(ctx)
+	}
+	if err != nil {
+		if made { // nothing has begun, so there is nothing to look at
+			os.RemoveAll(o.out)
+		}
 		return err
 	}
-	return t.run(ctx, issueText{title, strings.TrimSpace(body)})
+	return t.run(ctx, env, issueText{title, strings.TrimSpace(body)})
 }
 
 // repoName makes a name that GitHub would take from that of a directory.
@@ -148,11 +158,7 @@ func (t *trial) open(ctx context.Context) error {
 	return err
 }
 
-func (t *trial) run(ctx context.Context, text issueText) error {
-	env, err := t.settings(ctx)
-	if err != nil {
-		return err
-	}
+func (t *trial) run(ctx context.Context, env []string, text issueText) (err error) {
 	t.stage, err = setStage(ctx, t.o.out, stageOptions{repo: "you/" + t.name, doubleAddr: "127.0.0.1:0", botAddr: "127.0.0.1:0", env: env})
 	defer t.stage.close()
 	if err != nil {
@@ -162,6 +168,9 @@ func (t *trial) run(ctx context.Context, text issueText) error {
 		return fmt.Errorf("push to the stand-in for GitHub: %w", err)
 	}
 	t.view.say("%s at %.7s · a GitHub of its own on %s", t.repo, t.head, t.stage.double.URL)
+	if t.uncommitted(ctx) {
+		t.view.say("what is not committed is not tried")
+	}
 	last, err := t.stage.play(ctx, t.view, "you", t.name, text)
 	if err != nil {
 		return fmt.Errorf("%w; the logs are in %s", err, t.o.out)
@@ -190,16 +199,20 @@ func (t *trial) remote(login string) gitstore.Remote {
 
 // settings are the bot's for this trial: the agent and checks of the command line go before those of the repository.
 func (t *trial) settings(ctx context.Context) ([]string, error) {
-	var env []string
+	env := ofAgents(os.Environ())
 	rules, err := t.policy(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if t.o.agent != "" {
 		delete(rules, "agent")
-		if file, ok := executable(t.o.agent); ok {
+		file, err := t.program(ctx, t.o.agent)
+		switch {
+		case err != nil:
+			return nil, usageError(err)
+		case file != "":
 			env = append(env, "SANDPIPER_AGENT="+file)
-		} else {
+		default:
 			rules["agent"] = t.o.agent
 		}
 	}
@@ -232,19 +245,6 @@ func (t *trial) policy(ctx context.Context) (map[string]any, error) {
 		return nil, err
 	}
 	return rules, yaml.Unmarshal(text, &rules)
-}
-
-// executable says whether the agent of the command line is a program of this machine, named by a path.
-func executable(name string) (string, bool) {
-	if !strings.Contains(name, "/") {
-		return "", false
-	}
-	file, err := filepath.Abs(name)
-	if err != nil {
-		return "", false
-	}
-	info, err := os.Stat(file)
-	return file, err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 }
 
 // leave puts the branch into the user's repository, and what there is to read into the output directory.
