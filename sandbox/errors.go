@@ -17,10 +17,13 @@ var (
 type ErrState struct {
 	ID   ID
 	Is   State
-	Want string // for people
+	Want string // for people; "" where what is is all that is wrong with it
 }
 
 func (e *ErrState) Error() string {
+	if e.Want == "" {
+		return fmt.Sprintf("sandbox %s is %s", e.ID, e.Is)
+	}
 	return fmt.Sprintf("sandbox %s is %s, must be %s", e.ID, e.Is, e.Want)
 }
 

@@ -131,7 +131,7 @@ func (m *Manager) acquire(ctx context.Context, id ID) (*run, error) {
 	r, err := m.take(ctx, id)
 	if err == nil && exists(filepath.Join(r.dir, "discard.json")) {
 		r.release()
-		return nil, &ErrState{ID: id, Is: Discarded, Want: "not discarded"}
+		return nil, &ErrState{ID: id, Is: Discarded}
 	}
 	return r, err
 }
@@ -144,7 +144,7 @@ func (m *Manager) take(ctx context.Context, id ID) (*run, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		rec, err := m.Record(id)
 		if err == nil {
-			err = &ErrState{ID: id, Is: rec.State, Want: "not discarded"}
+			err = &ErrState{ID: id, Is: rec.State}
 		}
 		return nil, err
 	}
@@ -263,7 +263,7 @@ func (m *Manager) place(id ID, of func(Backend, Workspace) string) (string, erro
 		return "", err
 	}
 	if rec.State == Discarded {
-		return "", &ErrState{ID: id, Is: rec.State, Want: "not discarded"}
+		return "", &ErrState{ID: id, Is: rec.State}
 	}
 	b := m.backends[rec.Backend]
 	if b == nil {

@@ -28,7 +28,10 @@ func newFindingsCommand() *cobra.Command {
 	asJSON := jsonFlag(list)
 	findingsCommand(list, func(cmd *cobra.Command, found []sandbox.Finding) error {
 		if *asJSON {
-			return writeJSON(cmd.OutOrStdout(), found)
+			return writeJSON(cmd.OutOrStdout(), append([]sandbox.Finding{}, found...)) // none is [], not null
+		}
+		if len(found) == 0 {
+			fmt.Fprintln(cmd.ErrOrStderr(), "no findings")
 		}
 		t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 		for _, f := range found {

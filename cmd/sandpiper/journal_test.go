@@ -13,6 +13,9 @@ import (
 func TestByHandIsOnRecord(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
+	if got := b.want(0, "findings", "list", "--json"); got != "[]" {
+		t.Errorf("no findings are %q", got)
+	}
 	id := b.create()
 	b.want(0, "sandbox", "exec", id, "--net", "allowed.example", "--", "sh", "-c",
 		`git ls-remote http://denied.example/a 2>/dev/null; mkfifo pipe; : keep-this-argument-out`)

@@ -60,7 +60,7 @@ func newMissionsCommand() *cobra.Command {
 			RunE: onStore(func(ctx context.Context, out io.Writer, s *store.Store, args []string) error {
 				m, err := s.Cancel(ctx, args[0], operator(), time.Now())
 				if err != nil {
-					return err
+					return noMission(args[0], err)
 				}
 				return saidOf(out, m, "is being cancelled", *asJSON)
 			})},
@@ -68,7 +68,7 @@ func newMissionsCommand() *cobra.Command {
 			RunE: onStore(func(ctx context.Context, out io.Writer, s *store.Store, args []string) error {
 				m, err := s.Again(ctx, args[0], time.Now())
 				if err != nil {
-					return err
+					return noMission(args[0], err)
 				}
 				return saidOf(out, m, "begins", *asJSON)
 			})},
@@ -102,6 +102,14 @@ func onStore(do func(context.Context, io.Writer, *store.Store, []string) error) 
 		})
 		return errors.Join(do(cmd.Context(), cmd.OutOrStdout(), s, args), s.Close())
 	}
+}
+
+// noMission says where the ids of missions are found.
+func noMission(id string, err error) error {
+	if errors.Is(err, store.ErrNone) {
+		return fmt.Errorf("there is no mission %s; 'sandpiper missions list' shows what there is", id)
+	}
+	return err
 }
 
 // operator is who asks, as people will read it: a user of this machine, not of GitHub.
@@ -172,7 +180,7 @@ func listMissions(out io.Writer, all []*store.Mission, asJSON bool) error {
 func showMission(ctx context.Context, out io.Writer, s *store.Store, id string, asJSON bool) error {
 	m, err := s.Mission(ctx, id)
 	if err != nil {
-		return fmt.Errorf("mission %s: %w", id, err)
+		return noMission(id, err)
 	}
 	runs, err := s.Runs(ctx, id)
 	if err != nil {

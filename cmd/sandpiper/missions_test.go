@@ -50,6 +50,9 @@ func TestMissionsCommand(t *testing.T) {
 	if out, code := w.program("missions", "show", id); code != 0 || !strings.Contains(out, fmt.Sprintf("acme/calc#%d", n)) || !strings.Contains(out, "run ") {
 		t.Errorf("show: %d, %s", code, out)
 	}
+	if out, code := w.program("missions", "show", "m-nosuch"); code != 1 || !strings.Contains(out, "'sandpiper missions list'") {
+		t.Errorf("show of none: %d, %s", code, out)
+	}
 	if out, code := w.program("missions", "retry", id); code != 1 || !strings.Contains(out, "cancel it first") {
 		t.Errorf("retry of an open mission: %d, %s", code, out)
 	}

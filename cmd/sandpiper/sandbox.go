@@ -98,6 +98,8 @@ func sandboxError(err error) error {
 		return err
 	case errors.Is(err, sandbox.ErrUnknown):
 		return exitError{3, fmt.Errorf("%w; 'sandpiper sandbox list' shows what there is", err)}
+	case errors.As(err, &state) && state.Is == sandbox.Discarded && state.Want == "":
+		return exitError{4, fmt.Errorf("%w; 'sandpiper sandbox recover %s' brings its files back", err, state.ID)}
 	case errors.As(err, &state), errors.Is(err, sandbox.ErrBusy):
 		return exitError{4, err}
 	}

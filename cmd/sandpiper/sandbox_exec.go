@@ -51,7 +51,7 @@ func newSandboxExec() *cobra.Command {
 		s.way(sandbox.ID(args[0]), c)
 		exit, err := s.Run(cmd.Context(), sandbox.ID(args[0]), c, sandbox.Stdio{In: cmd.InOrStdin(), Out: cmd.OutOrStdout(), Err: cmd.ErrOrStderr()})
 		if err != nil {
-			return exitError{125, err}
+			return exitError{125, sandboxError(err)}
 		}
 		if len(exit.Blocked) > 0 {
 			fmt.Fprintf(cmd.ErrOrStderr(), "sandpiper: blocked %s; --net opens a host\n", strings.Join(exit.Blocked, ", "))
@@ -145,7 +145,7 @@ func newSandboxCheck() *cobra.Command {
 		s.way(sandbox.ID(args[0]), c)
 		res, err := s.runCheck(cmd.Context(), sandbox.ID(args[0]), label, c)
 		if err != nil {
-			return exitError{125, err}
+			return exitError{125, sandboxError(err)}
 		}
 		if *asJSON {
 			err = writeJSON(cmd.OutOrStdout(), res)

@@ -130,7 +130,7 @@ func writeHistory(cmd *cobra.Command, h sandbox.AgentHistory) {
 		fmt.Fprintln(messages, "left out:", name(why))
 	}
 	if n := len(h.Differs); n > 0 && len(h.Commits) > 0 {
-		fmt.Fprintf(messages, "the files differ from the newest commit at %d paths, the first is %s\n", n, name(h.Differs[0].Path))
+		fmt.Fprintf(messages, "files that differ from the newest commit: %d, the first is %s\n", n, name(h.Differs[0].Path))
 	}
 }
 

@@ -19,6 +19,9 @@ func TestSandboxRecover(t *testing.T) {
 		t.Errorf("commits: %q", got)
 	}
 	b.want(0, "sandbox", "discard", id)
+	if got := b.want(125, "sandbox", "exec", id, "--", "true"); !strings.Contains(got, "is discarded; 'sandpiper sandbox recover "+id) {
+		t.Errorf("exec in what was discarded says %q", got)
+	}
 	if got := b.want(0, "sandbox", "list"); got != "" {
 		t.Errorf("list: %q", got)
 	}
