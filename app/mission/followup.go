@@ -127,15 +127,15 @@ func (e *Engine) waiting(ctx context.Context, m *store.Mission) (next, error) {
 	if why != "" {
 		return next{step: stepWaiting, idle: true, found: why}, e.Store.SettleAsks(ctx, m.ID, store.Held)
 	}
-	m.Attempt++
-	m.Run = runID(m)
-	m.Head, m.Outcome, m.Message = head, "", ""
-	m.Host, m.ReadyAt = "", e.Now()
-	m.CommentDigest = "" // the time of the last one stands in it
 	onto, err := e.beginUpdate(ctx, m, asks)
 	if err != nil {
 		return next{}, err
 	}
+	m.Attempt++ // from here on nothing fails: a step that does is saved, and done again
+	m.Run = runID(m)
+	m.Head, m.Outcome, m.Message = head, "", ""
+	m.Host, m.ReadyAt = "", e.Now()
+	m.CommentDigest = "" // the time of the last one stands in it
 	return next{step: stepQueue, found: fmt.Sprintf("round %d on %.7s%s, asked for by %s", m.Attempt, head, onto, asks[0].Login)}, nil
 }
 

@@ -4,6 +4,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/sandpiper-bot/sandpiper/fixtures/github"
 )
 
 // TestUpdateResolvesAConflict: after `/sandpiper update` the agent starts from the newest base with both sides, and its result is
@@ -33,6 +36,9 @@ while [ ! -e /sandpiper/go ]; do sleep 0.1; done
 			if !first.GetDraft() || !strings.Contains(first.GetBody(), "`/sandpiper update`") {
 				t.Fatalf("draft %v:\n%s", first.GetDraft(), first.GetBody())
 			}
+			// The branch is looked up twice before the base is, which fails once: that costs no round.
+			must(t, w.double.AddFault(github.Fault{Method: "GIT", Path: "info/refs", Times: 4, Delay: time.Nanosecond}))
+			must(t, w.double.AddFault(github.Fault{Method: "GIT", Path: "info/refs", Status: 503}))
 			w.say("octavia", first.GetNumber(), "/sandpiper update keep both")
 			w.round(first.GetNumber(), 2, "changed")
 			pr := w.pulls()[0]
