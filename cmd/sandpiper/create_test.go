@@ -2,9 +2,11 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"html"
 	"io"
+	"net"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
@@ -73,5 +75,29 @@ func TestSetupCommand(t *testing.T) {
 	}
 	if info := must1(os.Stat(file))(t); info.Mode().Perm() != 0o600 {
 		t.Errorf("others can read the key: %s", info.Mode())
+	}
+}
+
+// TestSetupEndsWithTheKeyOnItsWay: whoever stops the command while GitHub answers has an App all the same, and is told so.
+func TestSetupEndsWithTheKeyOnItsWay(t *testing.T) {
+	t.Parallel()
+	listener := must1(net.Listen("tcp", "127.0.0.1:0"))(t)
+	ctx, stop := context.WithCancel(t.Context())
+	made := make(chan config.App, 1)
+	asked := make(chan error, 1)
+	go func() {
+		answer, err := http.Get("http://" + listener.Addr().String())
+		if err == nil {
+			err = answer.Body.Close()
+		}
+		asked <- err
+	}()
+	app, err := serveUntil(ctx, listener, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		stop()
+		made <- config.App{ID: 7}
+	}), made)
+	must(t, <-asked)
+	if err != nil || app.ID != 7 {
+		t.Errorf("App %d: %v", app.ID, err)
 	}
 }

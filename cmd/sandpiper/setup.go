@@ -82,9 +82,14 @@ func serveUntil(ctx context.Context, listener net.Listener, handler http.Handler
 	case err := <-served:
 		return app, err
 	}
-	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute) // GitHub may be about to hand over the key
 	defer cancel()
 	shut := server.Shutdown(stop)
 	<-served
+	select {
+	case app = <-made: // while we were being stopped
+		err = nil
+	default:
+	}
 	return app, errors.Join(err, shut)
 }
