@@ -5,7 +5,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 
@@ -57,6 +59,9 @@ func connect(address string) (*sql.DB, dialect, error) {
 		}
 		return db, pg, err
 	}
+	if err := makePrivate(address); err != nil {
+		return nil, sqlite, err
+	}
 	// FULL: a delivery that was answered must survive a power cut. One connection: SQLite has one writer anyway, and
 	// waiting in Go is fair where waiting on its lock is not. Pages of 16 KiB, in a new file, hold a delivery in two where the
 	// usual 4 KiB take six: storing one costs half. The log is copied into the file at 8 MiB instead of at 4.
@@ -68,6 +73,19 @@ func connect(address string) (*sql.DB, dialect, error) {
 		db.SetMaxOpenConns(1)
 	}
 	return db, sqlite, err
+}
+
+// makePrivate makes a missing SQLite file for its owner alone, since it holds what people wrote in private repositories, and the
+// state directory of a bot that runs as root lets every user pass. SQLite gives its log and its index the mode of the file.
+func makePrivate(file string) error {
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil // to open and close it here would end the locks that this process has on it
+	}
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 // IsPostgres says whether an address is that of a PostgreSQL database.
@@ -113,7 +131,14 @@ func backup(ctx context.Context, c conn, file string, version int) error {
 		return nil
 	}
 	copied := fmt.Sprintf("%s.before-schema-%d", file, version+1)
-	if _, err := c.exec(ctx, "vacuum into ?", copied); err != nil && !strings.Contains(err.Error(), "already exists") {
+	_, err := c.exec(ctx, "vacuum into ?", copied)
+	switch {
+	case err == nil:
+		err = os.Chmod(copied, 0o600) // as the file itself, see makePrivate
+	case strings.Contains(err.Error(), "already exists"):
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("backup %s: %w", copied, err)
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -115,14 +116,37 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
+// TestFileIsItsOwnersAlone looks at the modes of a database in use, with SQLite's log and index: it holds text of private repositories.
+func TestFileIsItsOwnersAlone(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "bot.db")
+	s, err := Open(t.Context(), file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, name := range []string{file, file + "-wal", file + "-shm"} {
+		isPrivate(t, name)
+	}
+}
+
+func isPrivate(t *testing.T, file string) {
+	t.Helper()
+	info, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Mode().Perm() != 0o600 {
+		t.Errorf("%s has the mode %v", file, info.Mode())
+	}
+}
+
 // isBackup looks for the copy of a SQLite file as it was before its schema changed.
 func isBackup(t *testing.T, file string) {
 	t.Helper()
 	names, _ := files(t)
 	copied := fmt.Sprintf("%s.before-schema-%d", file, len(names))
-	if _, err := os.Stat(copied); err != nil {
-		t.Fatal(err)
-	}
+	isPrivate(t, copied)
 	pool, d, err := connect(copied)
 	if err != nil {
 		t.Fatal(err)
