@@ -124,7 +124,10 @@ func (e *Engine) pullChanged(ctx context.Context, c webhooks.PullRequestChanged)
 	switch c.Action {
 	case "closed":
 		return e.pullClosed(ctx, c)
-	case "edited": // perhaps it is for another base now
+	case "edited": // also by ourselves, at the end of each round
+		if !c.BaseChanged {
+			return "ignored: the pull request is for the same base", nil
+		}
 		if m, err := e.missionOfPull(ctx, c.Repo.ID, c.Number); m != nil || err != nil {
 			if err == nil {
 				err = e.gate(ctx, m)

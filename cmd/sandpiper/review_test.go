@@ -130,6 +130,11 @@ func TestGateCountsWhoMayJudge(t *testing.T) {
 	_, _, err = w.as("rita").PullRequests.Edit(t.Context(), "acme", "calc", n, &gh.PullRequest{Base: &gh.PullRequestBranch{Ref: gh.String("main")}})
 	must(t, err)
 	w.gateIs(hers, "success")
+
+	// Other words change nothing, and cost no call.
+	_, _, err = w.as("rita").PullRequests.Edit(t.Context(), "acme", "calc", n, &gh.PullRequest{Title: gh.String("Another title")})
+	must(t, err)
+	w.until("the edit is passed over", func() bool { return strings.Contains(w.bot.text(), "the pull request is for the same base") })
 }
 
 // TestApprovalsOfDifferentHeadsAreNotAddedUp where two are wanted, by whichever way they were given.
