@@ -33,7 +33,9 @@ func (r Stored) Sides(ctx context.Context, theirs, ours string) (Sides, error) {
 	if err != nil {
 		return s, fmt.Errorf("change of %.7s: %w", ours, err)
 	}
-	s.Patch = s.Patch[:min(len(s.Patch), sidesMost)]
+	if n := len(s.Patch); n > sidesMost {
+		s.Patch = fmt.Appendf(s.Patch[:sidesMost:sidesMost], "\n\nThis patch is cut off here: it has %d bytes.\n", n)
+	}
 	m, err := r.merge(ctx, base, theirs, ours)
 	if errors.Is(err, errNoMerge) || err == nil && len(m.conflicts) == 0 {
 		return s, nil
