@@ -172,7 +172,8 @@ func machine() string {
 	}
 	load, _ := os.ReadFile("/proc/loadavg")
 	one, _, _ := strings.Cut(string(load), " ")
-	return fmt.Sprintf("%d cores (%s) with a load of %s, Linux %s, %s, %s, as %s", runtime.NumCPU(), cpu(), one, unix.ByteSliceToString(name.Release[:]),
+	release, _, _ := strings.Cut(unix.ByteSliceToString(name.Release[:]), "-") // without what whoever built it adds
+	return fmt.Sprintf("%d cores (%s) with a load of %s, Linux %s, %s, %s, as %s", runtime.NumCPU(), cpu(), one, release,
 		strings.TrimSpace(string(version)), runtime.Version(), who)
 }
 
