@@ -268,7 +268,7 @@ func (p *publication) saw(w *page) {
 	if p.req.AgentVersion != "" {
 		w.printf(", by its own word %s", w.cell(p.req.AgentVersion))
 	}
-	w.printf(". It worked in a sandbox, where it could reach:\n\n")
+	w.printf(". It worked in a sandbox:\n\n")
 	w.items(p.req.Reach, "items")
 	w.printf("\nIt was given:\n\n")
 	w.items(p.req.Given, "items")

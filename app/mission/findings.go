@@ -11,6 +11,7 @@ import (
 	"github.com/sandpiper-bot/sandpiper/app/store"
 	"github.com/sandpiper-bot/sandpiper/promote"
 	"github.com/sandpiper-bot/sandpiper/sandbox"
+	"github.com/sandpiper-bot/sandpiper/sandbox/probe"
 	"github.com/sandpiper-bot/sandpiper/sandbox/quote"
 )
 
@@ -69,7 +70,11 @@ func (e *Engine) boundaryRows(ctx context.Context, run string) []promote.Item {
 	if err != nil {
 		return nil // not decided yet
 	}
-	rows := []promote.Item{{What: "boundary", Note: fmt.Sprintf("%s, by %s: %s", t.Tier, t.Backend, t.Because)}}
+	contained := "a mistake is contained"
+	if t.Tier == probe.Outsider {
+		contained = "an adversary is contained"
+	}
+	rows := []promote.Item{{What: "boundary", Note: fmt.Sprintf("%s, by %s (%s): %s", t.Tier, t.Backend, contained, t.Because)}}
 	if found, err := e.Store.Findings(ctx, run); err == nil {
 		rows = append(rows, promote.Item{What: "findings", Note: describeFindings(found)})
 	}

@@ -141,8 +141,7 @@ func (e *Engine) request(ctx context.Context, m *store.Mission, run *store.Run, 
 		return promote.Request{}, err
 	}
 	r.Draft = r.DraftReason != ""
-	r.Reach, r.Approvals = e.reach(ctx, m), p.Review.Approvals
-	r.Given = e.boundaryRows(ctx, m.Run)
+	r.Reach, r.Approvals = append(e.reach(ctx, m), e.boundaryRows(ctx, m.Run)...), p.Review.Approvals
 	for _, c := range results {
 		r.Checks = append(r.Checks, promote.Check{
 			Name: c.Name, Command: c.Run, Conclusion: string(c.Conclusion), Summary: c.Summary, Required: c.Required, Duration: c.Duration, Annotations: len(c.Annotations),
