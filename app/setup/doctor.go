@@ -65,7 +65,7 @@ func (d *Doctor) settings() []Check {
 func (d *Doctor) github(ctx context.Context) []Check {
 	c := d.Config
 	if c.AppID == 0 && c.PrivateKey.IsZero() && len(c.WebhookSecrets) == 0 && d.Problems == nil {
-		return []Check{{"github", Skip, "no App is set, so only sandboxes on local repositories work here (sandpiper try, sandpiper sandbox)", ""}}
+		return []Check{{"github", Skip, "no App is set, so only sandboxes on local repositories work here (sandpiper try, sandpiper sandbox); sandpiper setup makes one", ""}}
 	}
 	if d.Problems != nil {
 		return []Check{{"github", Skip, "not asked while settings are wrong", ""}}
