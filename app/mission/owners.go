@@ -84,7 +84,12 @@ func (e *Engine) codeowners(ctx context.Context, m *store.Mission) (string, erro
 	if err != nil {
 		return "", err
 	}
-	tree, err := readTree(e.Git.Dir(storeKey(m.RepositoryID)), orFirst(o.Base, m.Base))
+	base := orFirst(o.Base, m.Base)
+	// A review comes to any of the bots, and the store of the one that worked on the mission may be on another machine.
+	if err := e.ensureCommit(ctx, m, base, "+"+base+":refs/sandpiper/fetch/commits/"+base); err != nil {
+		return "", err
+	}
+	tree, err := readTree(e.Git.Dir(storeKey(m.RepositoryID)), base)
 	if err != nil {
 		return "", err
 	}
