@@ -10,10 +10,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -28,6 +30,11 @@ const readyWait = 30 * time.Second
 // Start starts a command under a supervisor, a process in a session of its own that outlives this one, keeps the log and
 // leaves the exit status. Two calls with one name, from any process and at any time, start one command.
 func (m *Manager) Start(ctx context.Context, id ID, name string, c Command) error {
+	for _, text := range slices.Concat(c.Argv, c.Env, []string{c.Stdin}) {
+		if !utf8.ValidString(text) { // the record of the command is JSON, which would put U+FFFD in its place, silently
+			return fmt.Errorf("start command %q in sandbox %s: %.50q is no UTF-8", name, id, text)
+		}
+	}
 	r, err := m.acquire(ctx, id)
 	if err != nil {
 		return err

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
@@ -14,6 +16,11 @@ import (
 
 // config is the container, whose root file system is an image, or empty for that of this machine: https://github.com/opencontainers/runtime-spec/blob/main/config.md
 func (r *runtime) config(b jail.Bundle, image string) (*specs.Spec, error) {
+	for _, text := range slices.Concat(b.Spec.Argv, b.Spec.Env) {
+		if !utf8.ValidString(text) { // JSON would put U+FFFD in its place, silently
+			return nil, &jail.NotStarted{Code: 126, Reason: fmt.Sprintf("%.50q is no UTF-8, which is all that the configuration of a container can hold", text)}
+		}
+	}
 	all, err := mounts(b, image)
 	if err != nil {
 		return nil, err

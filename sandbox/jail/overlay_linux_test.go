@@ -128,7 +128,7 @@ func TestOverlayJoined(t *testing.T) {
 	s, lower, upper := layered(t)
 	out := make(chan string, 1)
 	go func() {
-		text, _ := inLayers(t, s, "until [ -e two ]; do sleep 0.02; done; cat two a; echo one >one; until ! [ -e a ]; do sleep 0.02; done; echo end")
+		text, _ := inLayers(t, s, "until [ -s two ]; do sleep 0.02; done; cat two a; echo one >one; until ! [ -e a ]; do sleep 0.02; done; echo end")
 		out <- text
 	}()
 	for range 500 {
@@ -137,7 +137,7 @@ func TestOverlayJoined(t *testing.T) {
 		}
 		<-time.After(10 * time.Millisecond)
 	}
-	second, _ := inLayers(t, s, "echo 2 >two; until [ -e one ]; do sleep 0.02; done; cat one; grep CapEff /proc/self/status; rm a")
+	second, _ := inLayers(t, s, "echo 2 >two; until [ -s one ]; do sleep 0.02; done; cat one; grep CapEff /proc/self/status; rm a")
 	if want := "one\nCapEff:\t0000000000000000\n"; second != want {
 		t.Errorf("the second: %q, want %q", second, want)
 	}

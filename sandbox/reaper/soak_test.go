@@ -106,6 +106,8 @@ func (s *soak) plan(i int) failure {
 	if !s.small {
 		kinds = kinds[:len(kinds)-1]
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return failure{id: sandbox.ID(fmt.Sprintf("r-soak-%d", i)), kind: kinds[i%len(kinds)],
 		after: time.Duration(s.rand.Int64N(int64(s.whole) * 3 / 2))}
 }

@@ -312,6 +312,14 @@ func testCannotStart(t *testing.T, f Fixture) {
 	if exit := await(t, f, id, "agent"); exit.Reason != sandbox.NotBegun || exit.Message == "" {
 		t.Errorf("detached: %+v", exit)
 	}
+	odd := sandbox.Command{Argv: []string{"printf", "%s", "\xff"}} // as it is, or not at all
+	var out bytes.Buffer
+	if exit, err := f.Manager.Run(t.Context(), id, odd, sandbox.Stdio{Out: &out}); err != nil || out.String() != "\xff" && exit.Reason != sandbox.NotBegun {
+		t.Errorf("an argument that is no UTF-8: %+v, %v, printed %q", exit, err, out.String())
+	}
+	if err := f.Manager.Start(t.Context(), id, "odd", odd); err == nil {
+		t.Error("a detached command with an argument that is no UTF-8: no error")
+	}
 	c = Shell("sleep 1000")
 	c.Timeout = 200 * time.Millisecond
 	if exit, err := f.Manager.Run(t.Context(), id, c, sandbox.Stdio{}); err != nil || exit.Reason != sandbox.TimedOut {
