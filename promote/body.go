@@ -326,7 +326,11 @@ func (p *publication) goOn(w *page) {
 	r := p.req
 	w.printf("\n### How to go on\n\nReview it as you would a person's work, and merge or close it: Sandpiper neither approves nor merges.")
 	if r.Approvals > 0 && r.Requester.Login != "" {
-		w.printf(" The check `sandpiper / review` waits for %s of exactly this head by people with write access, on every push anew.", plural(r.Approvals, "approval"))
+		others := ""
+		if !r.OwnCounts {
+			others = " other than " + w.text(r.Requester.Login) + ", who asked for this"
+		}
+		w.printf(" The check `sandpiper / review` waits for %s of exactly this head by people with write access%s, on every push anew.", plural(r.Approvals, "approval"), others)
 	}
 	w.printf("\n\nPeople with write access, in a comment with one command a line:\n\n| to | say |\n| --- | --- |\n" +
 		"| have something changed | a review that requests changes, or `/sandpiper fix [words]` here |\n" +

@@ -120,6 +120,7 @@ type Request struct {
 	Withheld    []Item
 	Reach       []Item   // what the agent could get at
 	Approvals   int      // that the check sandpiper / review waits for
+	OwnCounts   bool     // whether the requester's approval is one of them
 	MissionURL  string   // where the mission is told as it goes
 	Said        string   // by the agent, at its end
 	Labels      []string // put on the pull request

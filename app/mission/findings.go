@@ -74,7 +74,11 @@ func (e *Engine) boundaryRows(ctx context.Context, run string) []promote.Item {
 	if t.Tier == probe.Outsider {
 		contained = "an adversary is contained"
 	}
-	rows := []promote.Item{{What: "boundary", Note: fmt.Sprintf("%s, by %s (%s): %s", t.Tier, t.Backend, contained, t.Because)}}
+	backend := t.Backend
+	if r, err := e.Sandboxes.Record(sandbox.ID(run)); err == nil {
+		backend = r.Backend // what an automatic choice came to
+	}
+	rows := []promote.Item{{What: "boundary", Note: fmt.Sprintf("%s, by %s (%s): %s", t.Tier, backend, contained, t.Because)}}
 	if found, err := e.Store.Findings(ctx, run); err == nil {
 		rows = append(rows, promote.Item{What: "findings", Note: describeFindings(found)})
 	}

@@ -141,7 +141,8 @@ func (e *Engine) request(ctx context.Context, m *store.Mission, run *store.Run, 
 		return promote.Request{}, err
 	}
 	r.Draft = r.DraftReason != ""
-	r.Reach, r.Approvals = append(e.reach(ctx, m), e.boundaryRows(ctx, m.Run)...), p.Review.Approvals
+	r.Reach = append(e.reach(ctx, m), e.boundaryRows(ctx, m.Run)...)
+	r.Approvals, r.OwnCounts = p.Review.Approvals, p.Review.Requester
 	for _, c := range results {
 		r.Checks = append(r.Checks, promote.Check{
 			Name: c.Name, Command: c.Run, Conclusion: string(c.Conclusion), Summary: c.Summary, Required: c.Required, Duration: c.Duration, Annotations: len(c.Annotations),

@@ -38,7 +38,13 @@ func tookOf(run *store.Run) string {
 	if run.Exit == "" || json.Unmarshal([]byte(run.Exit), &exit) != nil {
 		return ""
 	}
-	return exit.Ended.Sub(exit.Started).Round(time.Second).String() + " of the agent" + describeSpent(exit.Spent)
+	took := exit.Ended.Sub(exit.Started)
+	if took < 10*time.Second {
+		took = took.Round(100 * time.Millisecond)
+	} else {
+		took = took.Round(time.Second)
+	}
+	return took.String() + " of the agent" + describeSpent(exit.Spent)
 }
 
 // buildVersion is the version of this program, as far as the build knows it.

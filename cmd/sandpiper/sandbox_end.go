@@ -69,7 +69,7 @@ func newSandboxPromote() *cobra.Command {
 			}
 			return writeJSON(cmd.OutOrStdout(), out)
 		}
-		fmt.Fprintf(cmd.ErrOrStderr(), "%d changes promoted, %d left out\n", len(done.Changes), len(done.LeftOut))
+		fmt.Fprintf(cmd.ErrOrStderr(), "changes promoted: %d, left out: %d\n", len(done.Changes), len(done.LeftOut))
 		if local {
 			fmt.Fprintf(cmd.ErrOrStderr(), "branch %s in %s; look: git -C %s log -p %s\n", p.branch, rec.Source.URL, rec.Source.URL, p.branch)
 		} else {

@@ -27,7 +27,10 @@ type stage struct {
 	botURL string
 	lines  chan logLine // of the bot, in order; closed when it ends
 	procs  []*process
+	turn   net.Listener // nil: another stage has the preferred ports
 }
+
+const anyPort = "127.0.0.1:0"
 
 // logLine is what a stage reads of the bot's log.
 type logLine struct {
@@ -58,6 +61,13 @@ type stageOptions struct {
 func setStage(ctx context.Context, dir string, o stageOptions) (*stage, error) {
 	s := &stage{dir: dir, lines: make(chan logLine, 100)}
 	secret := rand.Text()
+	// The ports that people know are for one stage at a time; the kernel lets go of the name when this process ends.
+	var err error
+	if o.botAddr != anyPort {
+		if s.turn, err = net.Listen("unix", "@sandpiper-stage"); err != nil {
+			o.botAddr, o.doubleAddr = anyPort, anyPort
+		}
+	}
 	// The double is told of the hook before the bot listens, so the bot's port is chosen here.
 	bot, err := freeAddr(o.botAddr)
 	if err != nil {
@@ -73,7 +83,7 @@ func setStage(ctx context.Context, dir string, o stageOptions) (*stage, error) {
 		return s, err
 	}
 	return s, s.startBot(ctx, append([]string{
-		"SANDPIPER_STATE_DIR=" + filepath.Join(dir, "state"), "SANDPIPER_LISTEN=" + bot,
+		"SANDPIPER_STATE_DIR=" + filepath.Join(dir, "state"), "SANDPIPER_LISTEN=" + bot, "SANDPIPER_OPS_LISTEN=" + anyPort,
 		"SANDPIPER_GITHUB_URL=" + s.double.URL, "SANDPIPER_GITHUB_API_URL=" + s.double.URL, fmt.Sprintf("SANDPIPER_APP_ID=%d", s.double.AppID),
 		"SANDPIPER_PRIVATE_KEY=" + s.double.Key, "SANDPIPER_WEBHOOK_SECRETS=" + secret, "SANDPIPER_WRITE_PACE=0s", "SANDPIPER_LOG_FORMAT=json",
 	}, o.env...))
@@ -83,7 +93,7 @@ func setStage(ctx context.Context, dir string, o stageOptions) (*stage, error) {
 func freeAddr(addr string) (string, error) {
 	l, err := net.Listen("tcp", addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		l, err = net.Listen("tcp", "127.0.0.1:0")
+		l, err = net.Listen("tcp", anyPort)
 	}
 	if err != nil {
 		return "", err
@@ -212,6 +222,9 @@ func (s *stage) close() {
 			<-p.ended
 		}
 		p.log.Close()
+	}
+	if s.turn != nil {
+		s.turn.Close()
 	}
 }
 
