@@ -32,6 +32,15 @@ func TestOwners(t *testing.T) {
 	}
 }
 
+// A matcher that tries each ** at each place does not come back from this.
+func TestOwnersDoNotExplode(t *testing.T) {
+	t.Parallel()
+	file, deep := strings.Repeat("**/a/", 60)+"x @octavia\n", strings.Repeat("a/", 200)
+	if f, x := OwnersOf(file, deep+"f"), OwnersOf(file, deep+"x"); len(f) != 0 || len(x) != 1 {
+		t.Errorf("owners of f: %v, of x: %v", f, x)
+	}
+}
+
 func TestTemplateIsHarmless(t *testing.T) {
 	t.Parallel()
 	got := harmless("<!-- read\nCONTRIBUTING -->\n## What\r\n\n\n\n- [x] tested\n- [ ] closes #12, asked @acme/team\n\u202e<!-- open")

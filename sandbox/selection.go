@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"fmt"
-	"path"
 	"regexp"
 	"strconv"
 	"strings"
@@ -16,16 +15,18 @@ type ErrSelection struct {
 
 func (e *ErrSelection) Error() string { return fmt.Sprintf("selection %q: %s", e.Entry, e.Reason) }
 
-// Check says whether the entries are well formed.
+// Check says whether the entries are well formed, and few and short enough.
 func (s Selection) Check() error {
-	for _, entry := range s.entries() {
-		if _, isPart := parsePart(entry); isPart {
+	entries := s.entries()
+	if len(entries) > mostGlobs {
+		return fmt.Errorf("selection has %d entries, and may have %d: name directories, or use ** in a pattern", len(entries), mostGlobs)
+	}
+	for _, entry := range entries {
+		if IsPart(entry) {
 			continue
 		}
-		for name := range strings.SplitSeq(entry, "/") {
-			if _, err := path.Match(name, ""); err != nil {
-				return fmt.Errorf("glob %q: %w", entry, err)
-			}
+		if err := CheckGlob(entry); err != nil {
+			return fmt.Errorf("pattern %.60q: %w", entry, err)
 		}
 	}
 	return nil
@@ -74,6 +75,9 @@ var partForm = regexp.MustCompile(`^(.+):(` + pieceForm + `(?:,` + pieceForm + `
 
 // parsePart reads an entry. A file whose own name ends in such a way is meant by "name[:]2".
 func parsePart(entry string) (part, bool) {
+	if !strings.Contains(entry, ":") { // nearly all of them, and each is asked for each path
+		return part{}, false
+	}
 	m := partForm.FindStringSubmatch(entry)
 	if m == nil {
 		return part{}, false
@@ -128,33 +132,4 @@ func matchesAny(globs []string, p string) bool {
 		}
 	}
 	return false
-}
-
-// MatchGlob says whether a glob matches a path: as path.Match does, part by part, with ** for any number of parts. A glob
-// that names a directory, or ends with a slash, takes all that is below it.
-func MatchGlob(glob, p string) bool {
-	glob = strings.TrimPrefix(glob, "./")
-	parts := strings.Split(strings.TrimSuffix(glob, "/"), "/")
-	return matchParts(parts, strings.Split(p, "/"))
-}
-
-func matchParts(glob, p []string) bool {
-	for len(glob) > 0 {
-		if glob[0] == "**" {
-			for i := range len(p) + 1 {
-				if matchParts(glob[1:], p[i:]) {
-					return len(p) > 0
-				}
-			}
-			return false
-		}
-		if len(p) == 0 {
-			return false
-		}
-		if ok, err := path.Match(glob[0], p[0]); err != nil || !ok {
-			return false
-		}
-		glob, p = glob[1:], p[1:]
-	}
-	return true // what is left of p lies below what was named
 }

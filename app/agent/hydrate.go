@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sandpiper-bot/sandpiper/app/policy"
+	"github.com/sandpiper-bot/sandpiper/sandbox"
 )
 
 // Inside is where the hydrated directory is seen in a sandbox.
@@ -109,7 +110,7 @@ func chosen(paths []string, c policy.Context) []choice {
 		globs []string
 	}{{"skills", c.Skills}, {"specs", c.Specs}, {"docs", c.Docs}} {
 		add(k.kind, func(p string) bool {
-			return slices.ContainsFunc(k.globs, func(g string) bool { return policy.MatchGlob(g, p) })
+			return slices.ContainsFunc(k.globs, func(g string) bool { return sandbox.MatchPath(g, p) })
 		})
 	}
 	return out

@@ -75,9 +75,6 @@ func readSelection(c webhooks.Slash, was sandbox.Selection) (sel sandbox.Selecti
 	default:
 		return sel, "That is not complete."
 	}
-	if len(sel.Only)+len(sel.Drop) > 100 {
-		return sel, "That is more than 100 paths."
-	}
 	if err := sel.Check(); err != nil {
 		return sel, "This cannot be read: " + quote.Text(err.Error()) + "."
 	}

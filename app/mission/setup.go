@@ -166,7 +166,7 @@ func (e *Engine) layerKeys(ctx context.Context, m *store.Mission, p *policy.Poli
 		_, path, _ := strings.Cut(entry, "\t")
 		// A step that says nothing of what it needs can need anything.
 		if slices.ContainsFunc(p.Setup, func(s policy.Step) bool {
-			return len(s.Needs) == 0 || slices.ContainsFunc(s.Needs, func(g string) bool { return policy.MatchGlob(g, path) })
+			return len(s.Needs) == 0 || slices.ContainsFunc(s.Needs, func(g string) bool { return sandbox.MatchPath(g, path) })
 		}) {
 			fmt.Fprintf(h, "%q\n", entry)
 		}

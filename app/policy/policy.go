@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/sandpiper-bot/sandpiper/sandbox"
 )
 
 // Path is where the policy lies in a repository. AltPath is read when there is nothing at Path.
@@ -162,7 +164,7 @@ func (p *Policy) Digest() string {
 // Protects says whether a path needs a human, and by which glob.
 func (p *Policy) Protects(path string) (glob string, ok bool) {
 	for _, g := range p.Protect {
-		if MatchGlob(g, path) {
+		if sandbox.MatchPath(g, path) {
 			return g, true
 		}
 	}

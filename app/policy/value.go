@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandpiper-bot/sandpiper/sandbox"
 	"github.com/sandpiper-bot/sandpiper/sandbox/egress"
 )
 
@@ -157,42 +158,9 @@ func checkGlob(g string) string {
 		if segment != "**" && strings.Contains(segment, "**") {
 			return "has ** beside other letters: it stands for any number of directories, alone between two /"
 		}
-		if _, err := path.Match(segment, ""); err != nil {
-			return "has a [ without its ]"
-		}
+	}
+	if err := sandbox.CheckGlob(g); err != nil {
+		return err.Error()
 	}
 	return ""
-}
-
-// MatchGlob says whether a path, counted from the root of the repository, matches a glob: *, ? and [a-z] stand for letters
-// within one name, ** for any number of directories. "docs/**" is everything below docs. A bad glob matches nothing.
-func MatchGlob(glob, name string) bool {
-	return matchSegments(strings.Split(glob, "/"), strings.Split(name, "/"))
-}
-
-// matchSegments keeps the last ** to come back to, as wildcard matching on letters does: no glob takes exponential time.
-func matchSegments(glob, name []string) bool {
-	g, n, star, resume := 0, 0, -1, 0
-	for n < len(name) {
-		if g < len(glob) && glob[g] == "**" {
-			star, resume = g, n
-			g++
-			if g == len(glob) {
-				return true
-			}
-			continue
-		}
-		if g < len(glob) {
-			if ok, err := path.Match(glob[g], name[n]); err == nil && ok {
-				g, n = g+1, n+1
-				continue
-			}
-		}
-		if star < 0 {
-			return false
-		}
-		resume++
-		g, n = star+1, resume
-	}
-	return g == len(glob)
 }

@@ -172,6 +172,18 @@ func TestMask(t *testing.T) {
 	}
 }
 
+// .gitattributes are the agent's to write: a matcher that tries each ** at each place does not come back from this.
+func TestAttributesDoNotExplode(t *testing.T) {
+	t.Parallel()
+	text, deep := strings.Repeat("**/a/", 60)+"x filter=lfs\n", strings.Repeat("a/", 200)
+	if _, decided := attribute(text, deep+"f"); decided {
+		t.Error("f is decided by a line about x")
+	}
+	if lfs, _ := attribute(text, deep+"x"); !lfs {
+		t.Error("x is not decided")
+	}
+}
+
 func FuzzUnseen(f *testing.F) {
 	f.Add("a\u202eb\xff")
 	f.Fuzz(func(t *testing.T, s string) {
