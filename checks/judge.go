@@ -93,6 +93,8 @@ func conclude(c Check, exit sandbox.Exit, log []byte, redact func(string) string
 		return Failure, fmt.Sprintf("killed by signal %d%s", exit.Code-128, because)
 	case sandbox.Flooded, sandbox.Overfull, sandbox.OutOfMem:
 		return Failure, fmt.Sprintf("stopped: %s%s", exit.Reason, because)
+	case sandbox.HostFull:
+		return Neutral, "stopped, not for anything in the change" + because
 	case sandbox.NotBegun:
 		return Neutral, "could not be started" + because
 	case sandbox.Lost:

@@ -115,7 +115,8 @@ type Spent struct {
 // Reason says why a command ended.
 type Reason string
 
-// The reasons. Lost is said of a command whose supervisor died without leaving an exit status.
+// The reasons. Lost is said of a command whose supervisor died without leaving an exit status. HostFull is also
+// said of one that was not begun: what is left of the disk is the bot's.
 const (
 	Exited    Reason = "exited"
 	Signaled  Reason = "signaled"
@@ -123,6 +124,7 @@ const (
 	Flooded   Reason = "too much output"
 	Overfull  Reason = "too much disk"
 	OutOfMem  Reason = "too much memory"
+	HostFull  Reason = "no room on the machine's disk"
 	Cancelled Reason = "cancelled"
 	NotBegun  Reason = "could not start"
 	Lost      Reason = "lost"

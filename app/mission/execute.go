@@ -141,6 +141,8 @@ func verdict(o agent.Outcome, changes int) error {
 	switch o.Reason {
 	case sandbox.TimedOut, sandbox.Flooded, sandbox.Overfull, sandbox.OutOfMem:
 		return end(OutOfBudget, nil, "%s%s", orFirst(o.Summary, string(o.Reason)), kept)
+	case sandbox.HostFull:
+		return end(Infrastructure, nil, "%s", hostFull(o.Summary))
 	case sandbox.Lost:
 		return end(Infrastructure, nil, "the agent's supervisor is gone without an exit status: the machine was restarted, or the process was killed%s", kept)
 	case sandbox.Cancelled:
@@ -161,4 +163,10 @@ func verdict(o agent.Outcome, changes int) error {
 		return end(GaveUp, nil, "the agent could not start: %s", o.Summary)
 	}
 	return end(GaveUp, nil, "%s: %s%s", o.Class, o.Summary, kept)
+}
+
+// hostFull says who can do what about a disk on which the bot has nothing left but what it needs itself.
+func hostFull(seen string) string {
+	return "the disk of the machine that the bot runs on is full, so the run was ended; no limit of its own was reached. Whoever runs the bot has to make room there " +
+		"(`sandpiper sandbox list --all`, then `discard` or `reap`; or a larger disk), then `/sandpiper retry`. Nothing was promoted; the sandbox stays as it is. Seen was: " + seen
 }

@@ -104,6 +104,16 @@ func (e *Engine) inspect(ctx context.Context, m *store.Mission) (next, error) {
 		return next{}, err
 	}
 	id := sandbox.ID(m.Run)
+	outcome, err := e.agentOutcome(m, run)
+	if err != nil {
+		return next{}, err
+	}
+	if outcome.Reason == sandbox.HostFull { // what the bot keeps of the disk for itself must not be used up by a copy of what filled it
+		if err := e.recordFindings(ctx, m, id); err != nil {
+			return next{}, err
+		}
+		return next{}, verdict(outcome, 0)
+	}
 	if run.Result, err = e.Sandboxes.CollectDiff(ctx, id); err != nil {
 		return next{}, fmt.Errorf("collect %s: %w", id, err)
 	}
@@ -116,10 +126,6 @@ func (e *Engine) inspect(ctx context.Context, m *store.Mission) (next, error) {
 		return next{}, err
 	}
 	if err := e.recordFindings(ctx, m, id); err != nil {
-		return next{}, err
-	}
-	outcome, err := e.agentOutcome(m, run)
-	if err != nil {
 		return next{}, err
 	}
 	if final := verdict(outcome, len(changes)); final != nil {

@@ -81,7 +81,7 @@ func (s *server) health(ctx context.Context) Health {
 		h.Ready, h.Reason, h.Queue = false, "GitHub has not told who we are yet; the log says why", "waiting for the identity"
 	}
 	fail := func(err error) Health {
-		h.Ready, h.Database, h.Reason = false, err.Error(), "the database does not answer"
+		h.Ready, h.Database, h.Reason = false, err.Error(), "the database does not answer, or cannot be written"
 		return h
 	}
 	if err := s.Database.Ping(ctx); err != nil {

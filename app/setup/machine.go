@@ -16,6 +16,7 @@ import (
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"github.com/sandpiper-bot/sandpiper/sandbox/git"
+	"github.com/sandpiper-bot/sandpiper/sandbox/jail"
 )
 
 func gitVersion() Check {
@@ -94,7 +95,7 @@ func stateDir(dir string) []Check {
 		check.Status, check.Detail, check.Fix = Warn, check.Detail+" is on "+why, "set SANDPIPER_STATE_DIR to a directory on a local disk"
 	}
 	free := fs.Bavail * uint64(fs.Bsize)
-	space := Check{"free space", OK, fmt.Sprintf("%.1f GiB", float64(free)/(1<<30)), ""}
+	space := Check{"free space", OK, fmt.Sprintf("%.1f GiB; commands leave %d MiB of it to the bot", float64(free)/(1<<30), jail.Reserve(int64(fs.Blocks)*fs.Bsize)>>20), ""}
 	switch {
 	case free < spaceFail:
 		space.Status, space.Fix = Fail, "make room, or set SANDPIPER_STATE_DIR to a larger disk"

@@ -11,6 +11,7 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"sync"
 	"time"
 )
 
@@ -23,6 +24,11 @@ type Store struct {
 	pool    *sql.DB
 	intake  *intake
 	enqueue func(ctx context.Context, tx *sql.Tx, tick Tick) error
+	pinged  struct {
+		sync.Mutex
+		at  time.Time
+		err error
+	}
 }
 
 // Tick is a mission that is due.
@@ -64,10 +70,22 @@ func (s *Store) Postgres() bool { return s.driver == pg.driver }
 // Close closes the database.
 func (s *Store) Close() error { return s.pool.Close() }
 
-// Ping says whether the database can be read.
+// Ping says whether the database can be written, by a row that is always the same one: a full disk can still be read, while
+// every delivery is answered with 500. Anybody may ask, so what was found holds for a second.
 func (s *Store) Ping(ctx context.Context) error {
-	var one int
-	return s.row(ctx, "select 1").Scan(&one)
+	s.pinged.Lock()
+	defer s.pinged.Unlock()
+	if time.Since(s.pinged.at) < time.Second {
+		return s.pinged.err
+	}
+	_, err := s.exec(ctx, `insert into duties (name, holder, until) values ('ping', '', 0) on conflict (name) do update set until = duties.until + 1`)
+	if err != nil {
+		err = fmt.Errorf("it cannot be written: %w", err)
+	}
+	if ctx.Err() == nil { // else it says more of who asked than of the database
+		s.pinged.at, s.pinged.err = time.Now(), err
+	}
+	return err
 }
 
 func (s *Store) migrate(ctx context.Context, address string) error {

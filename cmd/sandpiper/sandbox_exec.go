@@ -105,6 +105,8 @@ func exitOf(command string, exit sandbox.Exit) error {
 			code = 125
 		}
 		return exitError{code, fmt.Errorf("%s: %s", name(command), why)}
+	case sandbox.HostFull:
+		return exitError{125, fmt.Errorf("%s: %s; make room: discard or reap sandboxes, or remove files by hand below the state directory, which 'sandpiper doctor' names", name(command), why)}
 	case sandbox.Lost:
 		return exitError{125, fmt.Errorf("%s: %s", name(command), why)}
 	default:

@@ -127,6 +127,7 @@ const (
 	TooMuchOutput Reason = "output"
 	TooMuchDisk   Reason = "disk"
 	TooManyFiles  Reason = "files"
+	HostDiskLow   Reason = "host-disk" // the file system is down to its Reserve, whoever filled it; also of a command that was not begun for it
 	OutOfMemory   Reason = "memory"
 	Cancelled     Reason = "cancelled"
 	FailedToStart Reason = "failed-to-start"
@@ -134,7 +135,7 @@ const (
 
 // Observation is something that the host saw of the tree while it ran.
 type Observation struct {
-	Kind     string `json:"kind"` // res.memory, res.disk, res.files, res.output, res.pids, proc.survivor, sys.killed
+	Kind     string `json:"kind"` // res.memory, res.disk, res.files, res.host-disk, res.output, res.pids, proc.survivor, sys.killed
 	Evidence string `json:"evidence"`
 	Observer string `json:"observer"` // host: this process saw it; kernel: a control group or a filter stopped it
 }

@@ -17,7 +17,7 @@ import (
 
 // Run runs a command and returns after the last process of its tree is dead, also when the context ends. The error says
 // that nothing was run: it wraps ErrUnavailable, is a *NotStarted, or names what is wrong with the spec. A command that ended
-// badly is a Result.
+// badly is a Result, and so is one for which the disk has no room (HostDiskLow).
 func Run(ctx context.Context, s Spec, std Stdio) (Result, error) { return run(ctx, s, std, without{}) }
 
 func run(ctx context.Context, s Spec, std Stdio, w without) (Result, error) {
@@ -25,6 +25,11 @@ func run(ctx context.Context, s Spec, std Stdio, w without) (Result, error) {
 		return Result{Reason: FailedToStart}, err
 	}
 	r := &runner{limits: s.Limits.withDefaults(), over: make(chan struct{}), result: Result{Started: time.Now()}}
+	if _, low := margin(fullness(s.writable())); low != "" && !w.watch {
+		r.end(HostDiskLow, low)
+		r.result.Reason, r.result.Code, r.result.Ended = HostDiskLow, -1, r.result.Started
+		return r.result, nil
+	}
 	uid := identity(s.UID)
 	streams, files, err := r.streams(std, uid)
 	if err != nil {

@@ -113,7 +113,7 @@ func (w *watch) look(now time.Time) (next time.Duration, reason Reason, evidence
 	return next, "", ""
 }
 
-// lookAtDisk says how much may still be written.
+// lookAtDisk says how much may still be written: of the limits, and of the file systems, which others fill as well.
 //
 // To walk a large tree takes tens of milliseconds, to ask the file systems how full they are takes microseconds, and
 // nothing grows without their getting fuller. So there is a walk when they got fuller by a good part of what is left (or,
@@ -124,7 +124,11 @@ func (w *watch) lookAtDisk(now time.Time) (left Usage, reason Reason, evidence s
 	if w.walked.IsZero() {
 		w.first(now)
 	}
-	room := w.fullness()
+	room := fullness(w.dirs)
+	free, low := margin(room)
+	if low != "" {
+		return free, HostDiskLow, low
+	}
 	more := fuller(w.room, room)
 	left = rest()
 	if more.Bytes >= left.Bytes || more.Files >= left.Files {
@@ -146,22 +150,14 @@ func (w *watch) lookAtDisk(now time.Time) (left Usage, reason Reason, evidence s
 	case left.Files <= 0:
 		return left, TooManyFiles, fmt.Sprintf("%d files made, the limit is %d", w.grown.Files, w.limits.Files)
 	}
-	return left, "", ""
+	return Usage{min(left.Bytes, free.Bytes), min(left.Files, free.Files)}, "", ""
 }
 
 // first finds out where the tree begins. In a workspace that an earlier command has filled up to its limit the next one may
 // still run, to clean up for instance, but may add next to nothing.
 func (w *watch) first(now time.Time) {
-	w.walk(now, w.fullness())
+	w.walk(now, fullness(w.dirs))
 	w.allowed = Usage{max(before(w.limits.Disk, 64<<20), w.grown.Bytes+1<<20), max(w.limits.Files-min(w.limits.Files/6, 5000), w.grown.Files+100)}
-}
-
-func (w *watch) fullness() []unix.Statfs_t {
-	room := make([]unix.Statfs_t, len(w.dirs))
-	for i, dir := range w.dirs {
-		_ = unix.Statfs(dir, &room[i])
-	}
-	return room
 }
 
 // fuller is by how much file systems got fuller, at most. Btrfs does not count files; there a walk tells by the time.

@@ -129,6 +129,7 @@ var reasons = map[jail.Reason]sandbox.Reason{
 	jail.TooMuchOutput: sandbox.Flooded,
 	jail.TooMuchDisk:   sandbox.Overfull,
 	jail.TooManyFiles:  sandbox.Overfull,
+	jail.HostDiskLow:   sandbox.HostFull,
 	jail.OutOfMemory:   sandbox.OutOfMem,
 	jail.Cancelled:     sandbox.Cancelled,
 	jail.FailedToStart: sandbox.NotBegun,
@@ -139,6 +140,11 @@ func exitOf(r jail.Result) sandbox.Exit {
 		Output: r.OutputBytes, Truncated: r.Truncated, Message: r.Signal, Watched: r.Watched}
 	if r.Reason == jail.TooManyFiles {
 		e.Message = "too many files"
+	}
+	for _, o := range r.Observations {
+		if r.Reason == jail.HostDiskLow && o.Kind == "res."+string(jail.HostDiskLow) {
+			e.Message = o.Evidence
+		}
 	}
 	if e.Code < 0 { // ended by us, by SIGKILL: said as a shell says it
 		e.Code = 128 + 9
