@@ -106,7 +106,7 @@ func exitOf(command string, exit sandbox.Exit) error {
 		}
 		return exitError{code, fmt.Errorf("%s: %s", name(command), why)}
 	case sandbox.HostFull:
-		return exitError{125, fmt.Errorf("%s: %s; make room: discard or reap sandboxes, or remove files by hand below the state directory, which 'sandpiper doctor' names", name(command), why)}
+		return exitError{125, fmt.Errorf("%s: %s; make room: discard or reap sandboxes, or remove files in them; 'sandpiper doctor' names the state directory", name(command), why)}
 	case sandbox.Lost:
 		return exitError{125, fmt.Errorf("%s: %s", name(command), why)}
 	default:

@@ -9,5 +9,6 @@ const (
 	reservedFiles = 10_000
 )
 
-// Reserve is how many bytes of a file system of a size commands leave free: none is begun below it, and what runs is ended.
+// Reserve is how many bytes of a file system of a size commands leave free: what runs is ended there, and what begins
+// below it can clean up, but add next to nothing; below half of it nothing begins.
 func Reserve(size int64) int64 { return min(reservedBytes, size/20) }

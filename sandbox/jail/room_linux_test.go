@@ -6,6 +6,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // smallDisk is a directory that the tree may write, on a file system of its own.
@@ -34,10 +36,10 @@ func smallDisk(t *testing.T, options string) string {
 func TestATreeLeavesTheReserveOfTheDisk(t *testing.T) {
 	needJail(t)
 	t.Parallel()
-	const small = "size=64m,nr_inodes=2000"
+	const small = "size=200m,nr_inodes=20000"
 	for name, script := range map[string]string{
-		"bytes": `for i in $(seq 80); do head -c 1M /dev/zero >f$i || exit 3; sleep 0.05; done; echo ALL`,
-		"files": `for i in $(seq 2000); do : >f$i || exit 3; [ $((i % 20)) -gt 0 ] || sleep 0.02; done; echo ALL`,
+		"bytes": `head -c 180M /dev/zero >f; for i in $(seq 40); do head -c 1M /dev/zero >f$i || exit 3; sleep 0.1; done; echo ALL`,
+		"files": `for i in $(seq 20000); do : >f$i || exit 3; [ $i -lt 18500 ] || [ $((i % 20)) -gt 0 ] || sleep 0.05; done; echo ALL`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -51,8 +53,28 @@ func TestATreeLeavesTheReserveOfTheDisk(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(disk, "record"), make([]byte, 64<<10), 0o600); err != nil {
 				t.Errorf("nothing can be written after it: %v", err)
 			}
-			if o := try(t, without{}, s, `echo BEGAN`); o.Reason != HostDiskLow || o.says("BEGAN") || len(o.Observations) != 1 {
+			// To clean up is possible, to go on is not; and not even that when half of the reserve is gone.
+			on := `for i in $(seq 50); do head -c 100k /dev/zero >more$i; for j in $(seq 20); do : >more$i-$j; done; sleep 0.1; done; sleep 10; echo ALL`
+			if o := try(t, without{}, s, on); o.Reason != HostDiskLow || o.says("ALL") {
 				t.Errorf("the next command: %s, %v: %s", o.Reason, o.Observations, o.out)
+			}
+			if o := try(t, without{}, s, `rm -f more*; echo CLEAN`); o.Reason != Exited || !o.says("CLEAN") {
+				t.Errorf("a full disk could not be cleaned up: %s, %v: %s", o.Reason, o.Observations, o.out)
+			}
+			if name == "bytes" {
+				var fs unix.Statfs_t
+				if err := unix.Statfs(disk, &fs); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(filepath.Join(disk, "others"), make([]byte, free(fs).Bytes-mib), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				if o := try(t, without{}, s, `echo BEGAN`); o.Reason != HostDiskLow || o.says("BEGAN") || len(o.Observations) != 1 {
+					t.Errorf("below half: %s, %v: %s", o.Reason, o.Observations, o.out)
+				}
+				if err := os.Remove(filepath.Join(disk, "others")); err != nil {
+					t.Fatal(err)
+				}
 			}
 			if err := os.RemoveAll(s.Workspace); err != nil {
 				t.Fatal(err)
@@ -83,7 +105,7 @@ func TestATreeLeavesTheReserveOfTheDisk(t *testing.T) {
 func TestAnOverlayLeavesTheReserveOfTheDisk(t *testing.T) {
 	needJail(t)
 	t.Parallel()
-	disk := smallDisk(t, "size=64m")
+	disk := smallDisk(t, "size=200m")
 	s, _, _ := layered(t)
 	at := func(name string) string {
 		dir := filepath.Join(disk, name)
@@ -94,11 +116,11 @@ func TestAnOverlayLeavesTheReserveOfTheDisk(t *testing.T) {
 		return dir
 	}
 	s.Mounts[0].Host, s.Mounts[0].Overlay.Work = at("upper"), at("work")
-	const script = `cat a; for i in $(seq 80); do head -c 1M /dev/zero >f$i || exit 3; sleep 0.05; done; echo ALL`
+	const script = `cat a; head -c 180M /dev/zero >f; for i in $(seq 40); do head -c 1M /dev/zero >f$i || exit 3; sleep 0.1; done; echo ALL`
 	if out, res := inLayers(t, s, script); res.Reason != HostDiskLow {
 		t.Errorf("ended with %+v\n%s", res, out)
 	}
-	if out, res := inLayers(t, s, "cat a"); res.Reason != HostDiskLow || out != "" {
-		t.Errorf("the next command: %+v\n%s", res, out)
+	if out, res := inLayers(t, s, "rm f*; cat a"); res.Reason != Exited || out != "lower/a\n" {
+		t.Errorf("the next command, which cleans up: %+v\n%s", res, out)
 	}
 }

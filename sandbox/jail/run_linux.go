@@ -25,7 +25,8 @@ func run(ctx context.Context, s Spec, std Stdio, w without) (Result, error) {
 		return Result{Reason: FailedToStart}, err
 	}
 	r := &runner{limits: s.Limits.withDefaults(), over: make(chan struct{}), result: Result{Started: time.Now()}}
-	if _, low := margin(fullness(s.writable())); low != "" && !w.watch {
+	room := fullness(s.writable())
+	if _, low := margin(room, keeps(room)); low != "" && !w.watch {
 		r.end(HostDiskLow, low)
 		r.result.Reason, r.result.Code, r.result.Ended = HostDiskLow, -1, r.result.Started
 		return r.result, nil

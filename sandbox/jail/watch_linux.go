@@ -38,8 +38,9 @@ type watch struct {
 	nested   bool            // the tree has a namespace below its own
 	children map[string]bool // whether a namespace is that one
 
-	allowed  Usage // growth at which the tree is ended
-	grown    Usage // at the last walk
+	keep     []Usage // of the file systems that dirs lie on
+	allowed  Usage   // growth at which the tree is ended
+	grown    Usage   // at the last walk
 	room     []unix.Statfs_t
 	walked   time.Time
 	walkTook time.Duration
@@ -47,6 +48,7 @@ type watch struct {
 
 func newWatch(s Spec, l Limits, memoryCounted bool, init int) *watch {
 	w := &watch{limits: l, dirs: s.writable(), memory: !memoryCounted, nested: s.Runtime != nil, children: map[string]bool{}}
+	w.keep = keeps(fullness(w.dirs)) // before the command begins
 	w.pidns, _ = os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", init))
 	// What shares our namespace cannot be told from ourselves and everybody else: it is never paused.
 	if own, err := os.Readlink("/proc/self/ns/pid"); err != nil || own == w.pidns {
@@ -125,7 +127,7 @@ func (w *watch) lookAtDisk(now time.Time) (left Usage, reason Reason, evidence s
 		w.first(now)
 	}
 	room := fullness(w.dirs)
-	free, low := margin(room)
+	free, low := margin(room, w.keep)
 	if low != "" {
 		return free, HostDiskLow, low
 	}
