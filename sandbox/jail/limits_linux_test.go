@@ -84,11 +84,12 @@ func TestDiskCountsFromWhenItWasMade(t *testing.T) {
 		t.Fatal(err)
 	}
 	used.Files++ // so that it is not zero
+	// Long enough for a walk of its own: what others free meanwhile hides from the watcher that the file system got fuller.
 	s := Spec{Workspace: dir, Used: &used, Limits: Limits{Disk: 12 * mib}}
-	if o := try(t, without{}, s, `for i in 1 2 3; do head -c 4M /dev/zero >f$i && sync f$i; sleep 0.2; done; sleep 0.5`); o.Reason != TooMuchDisk {
+	if o := try(t, without{}, s, `for i in 1 2 3; do head -c 4M /dev/zero >f$i && sync f$i; sleep 0.2; done; sleep 20`); o.Reason != TooMuchDisk {
 		t.Fatalf("the first command ended with %s", o.Reason)
 	}
-	if o := try(t, without{}, s, `head -c 4M /dev/zero >more && sync more; sleep 1`); o.Reason != TooMuchDisk {
+	if o := try(t, without{}, s, `head -c 4M /dev/zero >more && sync more; sleep 20`); o.Reason != TooMuchDisk {
 		t.Errorf("a full workspace could be filled on: %s", o.Reason)
 	}
 	if o := try(t, without{}, s, `rm -f *; echo x >small; sleep 0.3`); o.Reason != Exited || o.Code != 0 {
