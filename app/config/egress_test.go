@@ -14,7 +14,7 @@ func TestEgressNetworks(t *testing.T) {
 		"":                     nil,
 		"10.1.0.0/16,fd00::/8": {netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("fd00::/8")},
 	} {
-		c, err := Load([]string{"SANDPIPER_EGRESS_NETWORKS=" + value})
+		c, err := Load([]string{"HOME=/home/bot", "SANDPIPER_EGRESS_NETWORKS=" + value})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -22,7 +22,7 @@ func TestEgressNetworks(t *testing.T) {
 			t.Errorf("%q: %s", value, diff)
 		}
 	}
-	if _, err := Load([]string{"SANDPIPER_EGRESS_NETWORKS=10.1.0.0"}); err == nil {
+	if _, err := Load([]string{"HOME=/home/bot", "SANDPIPER_EGRESS_NETWORKS=10.1.0.0"}); err == nil {
 		t.Error("an address without its length was taken")
 	}
 }
