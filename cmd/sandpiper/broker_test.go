@@ -196,7 +196,7 @@ func TestSandboxExecWithAModel(t *testing.T) {
 	}
 	state := stateParent(t)
 	call := func(args ...string) string {
-		cmd := exec.Command(must1(os.Executable())(t), append([]string{"sandbox"}, args...)...)
+		cmd := exec.Command(program, append([]string{"sandbox"}, args...)...)
 		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + state, "SANDPIPER_STATE_DIR=" + filepath.Join(state, "state"),
 			"SANDPIPER_MODEL_OPENAI_URL=" + upstream.URL, "SANDPIPER_MODEL_OPENAI_KEY=" + ownKey}
 		out, err := cmd.CombinedOutput()

@@ -28,10 +28,10 @@ func TestSetupCommand(t *testing.T) {
 		"PATH=" + os.Getenv("PATH"), "HOME=" + w.dir, "SANDPIPER_STATE_DIR=" + filepath.Join(w.dir, "state"), "SANDPIPER_LISTEN=127.0.0.1:0",
 		"SANDPIPER_GITHUB_URL=" + w.double.URL(), "SANDPIPER_PUBLIC_URL=https://bot.example.com",
 	}
-	program := exec.CommandContext(t.Context(), must1(os.Executable())(t), "setup", "--org", "acme")
-	program.Env = env
-	out := must1(program.StdoutPipe())(t)
-	must(t, program.Start())
+	first := exec.CommandContext(t.Context(), program, "setup", "--org", "acme")
+	first.Env = env
+	out := must1(first.StdoutPipe())(t)
+	must(t, first.Start())
 	lines := bufio.NewScanner(out)
 	lines.Scan()
 	browser := &http.Client{Jar: must1(cookiejar.New(nil))(t), CheckRedirect: func(r *http.Request, _ []*http.Request) error {
@@ -51,11 +51,11 @@ func TestSetupCommand(t *testing.T) {
 		t.Fatalf("it leads on to %q: %s", done.Header.Get("Location"), done.Status)
 	}
 	rest := string(must1(io.ReadAll(out))(t))
-	if err := program.Wait(); err != nil || !strings.Contains(rest, "made ") || strings.Contains(rest, "PRIVATE") {
+	if err := first.Wait(); err != nil || !strings.Contains(rest, "made ") || strings.Contains(rest, "PRIVATE") {
 		t.Fatalf("%v: %s", err, rest)
 	}
 
-	again := exec.CommandContext(t.Context(), must1(os.Executable())(t), "setup")
+	again := exec.CommandContext(t.Context(), program, "setup")
 	again.Env = env
 	if text, err := again.CombinedOutput(); err == nil || !strings.Contains(string(text), "there is an App already") {
 		t.Errorf("a second App: %v: %s", err, text)

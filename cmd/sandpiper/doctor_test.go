@@ -19,7 +19,6 @@ func TestDoctorCommand(t *testing.T) {
 	t.Parallel()
 	onlyGit := t.TempDir()
 	must(t, os.Symlink(must1(exec.LookPath("git"))(t), filepath.Join(onlyGit, "git")))
-	self := must1(os.Executable())(t)
 	path := "PATH=" + os.Getenv("PATH")
 	for name, c := range map[string]struct {
 		command     []string
@@ -27,11 +26,11 @@ func TestDoctorCommand(t *testing.T) {
 		check, says string
 		status      setup.Status
 	}{
-		"no bubblewrap": {[]string{self}, []string{"PATH=" + onlyGit}, "sandbox", "apt-get install bubblewrap", setup.Fail},
-		"no user namespaces": {[]string{"bwrap", "--unshare-user", "--disable-userns", "--uid", "1234", "--dev-bind", "/", "/", self}, []string{path},
+		"no bubblewrap": {[]string{program}, []string{"PATH=" + onlyGit}, "sandbox", "apt-get install bubblewrap", setup.Fail},
+		"no user namespaces": {[]string{"bwrap", "--unshare-user", "--disable-userns", "--uid", "1234", "--dev-bind", "/", "/", program}, []string{path},
 			"sandbox", "user.max_user_namespaces", setup.Fail},
-		"state on tmpfs":       {[]string{self}, []string{path, "SANDPIPER_STATE_DIR=/dev/shm/sandpiper-doctor"}, "state directory", "local disk", setup.Warn},
-		"half of the settings": {[]string{self}, []string{path, "SANDPIPER_APP_ID=7"}, "SANDPIPER_WEBHOOK_SECRETS", "openssl rand", setup.Fail},
+		"state on tmpfs":       {[]string{program}, []string{path, "SANDPIPER_STATE_DIR=/dev/shm/sandpiper-doctor"}, "state directory", "local disk", setup.Warn},
+		"half of the settings": {[]string{program}, []string{path, "SANDPIPER_APP_ID=7"}, "SANDPIPER_WEBHOOK_SECRETS", "openssl rand", setup.Fail},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
 			t.Parallel()
@@ -67,7 +66,7 @@ func TestDoctorCommand(t *testing.T) {
 			}
 		})
 	}
-	if _, err := exec.Command(self, "doctor", "me").CombinedOutput(); err == nil || err.(*exec.ExitError).ExitCode() != 2 {
+	if _, err := exec.Command(program, "doctor", "me").CombinedOutput(); err == nil || err.(*exec.ExitError).ExitCode() != 2 {
 		t.Errorf("with an argument: %v, want exit status 2", err)
 	}
 }

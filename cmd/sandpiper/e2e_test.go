@@ -22,17 +22,6 @@ import (
 	"github.com/sandpiper-bot/sandpiper/fixtures/github"
 )
 
-// TestMain lets the test binary be the program itself, so that the tests start real processes of the very code that they
-// are compiled with, race detector included.
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-test.") {
-		os.Exit(run(os.Args[1:]))
-	}
-	code := m.Run()
-	database.Stop()
-	os.Exit(code)
-}
-
 const secret = "a webhook secret for tests"
 
 // world is a GitHub with one organisation, and a bot that is installed there.
@@ -85,15 +74,6 @@ func (w *world) addRepo(name, branch string, files map[string]string) {
 	}
 }
 
-// stateParent is a directory below which sandboxes of another user can be reached when the tests run as root.
-func stateParent(t *testing.T) string {
-	dir := t.TempDir()
-	for d := dir; d != "/" && d != os.TempDir(); d = filepath.Dir(d) {
-		must(t, os.Chmod(d, 0o711))
-	}
-	return dir
-}
-
 // bot is a running `sandpiper serve`.
 type bot struct {
 	cmd  *exec.Cmd
@@ -109,7 +89,7 @@ func (w *world) start() {
 	key := filepath.Join(w.dir, "key.pem")
 	must(w.t, os.WriteFile(key, w.app.PrivateKeyPEM(), 0o600))
 	b := &bot{done: make(chan struct{})}
-	b.cmd = exec.Command(must1(os.Executable())(w.t), "serve")
+	b.cmd = exec.Command(program, "serve")
 	b.cmd.Env = append([]string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + w.dir, "SANDPIPER_STATE_DIR=" + filepath.Join(w.dir, "state"), "SANDPIPER_LISTEN=127.0.0.1:0",
 		"SANDPIPER_GITHUB_URL=" + w.double.URL(), "SANDPIPER_GITHUB_API_URL=" + w.double.URL(), fmt.Sprintf("SANDPIPER_APP_ID=%d", w.app.ID),

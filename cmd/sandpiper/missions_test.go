@@ -16,7 +16,7 @@ import (
 // program runs a command of the program with the bot's settings and gives what it printed and its exit status.
 func (w *world) program(args ...string) (string, int) {
 	w.t.Helper()
-	cmd := exec.Command(must1(os.Executable())(w.t), args...)
+	cmd := exec.Command(program, args...)
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.dir, "SANDPIPER_STATE_DIR=" + filepath.Join(w.dir, "state")}, w.env...)
 	out, err := cmd.CombinedOutput()
 	if cmd.ProcessState == nil {

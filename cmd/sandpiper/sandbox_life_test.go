@@ -210,12 +210,8 @@ func TestSandboxExecKilled(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	id := b.create()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	word := fmt.Sprintf("killed-%d", time.Now().UnixNano())
-	cmd := exec.Command(self, "sandbox", "exec", id, "--", "sh", "-c", "echo up; sleep 60; :", word)
+	cmd := exec.Command(program, "sandbox", "exec", id, "--", "sh", "-c", "echo up; sleep 60; :", word)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "SANDPIPER_STATE_DIR=" + b.state}
 	out, err := cmd.StdoutPipe()
 	if err == nil {

@@ -157,7 +157,7 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	dir := t.TempDir()
+	dir := stateParent(t)
 	b := &bench{t: t, repo: filepath.Join(dir, "repo"), state: filepath.Join(dir, "state")}
 	for path, text := range map[string]string{"README.md": "read me\n", "src/a.txt": "a\n", "src/b.txt": "b\n"} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(b.repo, path)), 0o755); err != nil {
@@ -187,12 +187,8 @@ func (b *bench) git(args ...string) string {
 // run runs the program as a process of its own.
 func (b *bench) run(stdin string, args ...string) (code int, stdout, stderr string) {
 	b.t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		b.t.Fatal(err)
-	}
 	var out, errs bytes.Buffer
-	cmd := exec.Command(self, args...)
+	cmd := exec.Command(program, args...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "SANDPIPER_STATE_DIR=" + b.state, "CANARY=canary-4711"}
 	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = b.repo, strings.NewReader(stdin), &out, &errs
 	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
