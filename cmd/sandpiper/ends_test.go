@@ -97,9 +97,14 @@ func TestCase28WhoMayStart(t *testing.T) {
 	if got := len(w.comments(n)); got != 1 {
 		t.Errorf("%d comments, want one refusal: %q", got, w.comments(n))
 	}
-	// An admin whose membership is private is let in all the same: the permission decides, not the association.
+	// An admin whose membership is private is let in all the same: the permission decides, not the association. What toby
+	// wrote is part of the text, and needs a container.
 	w.say("olga", n, "/sandpiper run please")
-	w.ended(n, "changed")
+	outcome := "changed"
+	if !containers() {
+		outcome = "blocked by policy"
+	}
+	w.ended(n, outcome)
 }
 
 // TestKilledAtEveryStep has one mission survive kill -9 at each border between two steps, and once in the middle of each.
