@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/sandpiper-bot/sandpiper/promote/gates"
 	"github.com/sandpiper-bot/sandpiper/sandbox"
@@ -31,8 +33,20 @@ type LFSObject struct {
 	There   bool           `json:"there,omitempty"` // the server had it: nothing is uploaded
 }
 
-// lfsMost bounds one object: an upload has to end within one step of a mission.
+// lfsMost bounds one object: its upload has to end within the two minutes of one step, because what git-lfs calls a basic transfer
+// cannot be resumed within an object (https://github.com/git-lfs/git-lfs/blob/main/docs/api/basic-transfers.md).
 const lfsMost = 512 << 20
+
+// uploadLeast is what must be left of a step for one more object to be begun: what would be cut off is left to the next one.
+const uploadLeast = time.Minute
+
+// ErrMore says that a step brought objects to the server and that time is up before the others. Nothing refers to them yet. Whoever
+// publishes again goes on with the next: which are there, the server knows.
+type ErrMore struct{ Sent, Left int }
+
+func (e *ErrMore) Error() string {
+	return fmt.Sprintf("%d objects of Git LFS uploaded, %d to go", e.Sent, e.Left)
+}
 
 var lfsPointerForm = regexp.MustCompile(`^version https://git-lfs\.github\.com/spec/v1\n(?:ext-[^\n]*\n)*oid sha256:([0-9a-f]{64})\nsize ([0-9]{1,15})\n$`)
 
@@ -187,7 +201,7 @@ func (r Stored) findObjects(ctx context.Context, s *Staged) error {
 	return nil
 }
 
-// upload brings the objects to the server that it does not have. It can be done again.
+// upload brings the objects to the server that it does not have. It can be done again, and is when it ends with ErrMore.
 func (r Stored) upload(ctx context.Context, objects []LFSObject) error {
 	objects = slices.DeleteFunc(slices.Clone(objects), func(o LFSObject) bool { return o.There })
 	if len(objects) == 0 {
@@ -197,6 +211,7 @@ func (r Stored) upload(ctx context.Context, objects []LFSObject) error {
 	if err != nil {
 		return err
 	}
+	missing := map[string]bool{} // two files may have one object
 	for _, o := range objects {
 		a, ok := answers[o.OID]
 		switch {
@@ -205,12 +220,32 @@ func (r Stored) upload(ctx context.Context, objects []LFSObject) error {
 		case a.Error != nil:
 			reason := fmt.Sprintf("GitHub does not take %s into Git LFS: %d %s", o.Content.Path, a.Error.Code, a.Error.Message)
 			return &ErrRefused{Reason: oneLine(reason, strings.Clone), Paths: []string{o.Content.Path}}
-		case a.Actions.Upload.Href == "":
-			continue // it has it
 		}
-		if err := r.send(ctx, o, a); err != nil {
+		missing[o.OID] = a.Actions.Upload.Href != ""
+	}
+	maps.DeleteFunc(missing, func(_ string, missing bool) bool { return !missing })
+	return r.sendAll(ctx, objects, answers, missing)
+}
+
+// sendAll uploads one object after the other, as long as there is time.
+func (r Stored) sendAll(ctx context.Context, objects []LFSObject, answers map[string]lfsAnswer, missing map[string]bool) error {
+	sent := 0
+	for _, o := range objects {
+		if !missing[o.OID] {
+			continue
+		}
+		if end, bound := ctx.Deadline(); bound && sent > 0 && time.Until(end) < uploadLeast {
+			return &ErrMore{Sent: sent, Left: len(missing)}
+		}
+		err := r.send(ctx, o, answers[o.OID])
+		if errors.Is(err, context.DeadlineExceeded) {
+			return fmt.Errorf("%s (%d MB) does not get to the storage of Git LFS in the time that one step has; /sandpiper drop leaves it out: %w", oneLine(o.Content.Path, strings.Clone), o.Size>>20, err)
+		}
+		if err != nil {
 			return fmt.Errorf("upload %q to Git LFS: %w", o.Content.Path, err)
 		}
+		delete(missing, o.OID)
+		sent++
 	}
 	return nil
 }

@@ -1,14 +1,19 @@
 package promote
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	double "github.com/sandpiper-bot/sandpiper/fixtures/github"
 )
@@ -90,6 +95,64 @@ func TestCase20NoPointerWithoutItsObject(t *testing.T) {
 	w.req.Staged = staged // as if no gate had looked
 	if _, err := Publish(t.Context(), w.deps, w.req); !errors.As(err, &refused) || !strings.Contains(refused.Reason, "unknown Git LFS object") {
 		t.Errorf("got %v, want the refusal of the server", err)
+	}
+}
+
+// TestLFSUploadIsContinued: a step has an end, and objects that do not get through before it are brought by the next one. Nothing
+// refers to any of them before all are there, and none is sent twice.
+func TestLFSUploadIsContinued(t *testing.T) {
+	t.Parallel()
+	w := withLFS(t, "one")
+	for _, name := range []string{"two", "three"} {
+		w.made.files["art/"+name+".psd"] = name
+	}
+	w.made.files["art/copy.psd"] = "one"
+	staged, err := w.stage()
+	must(t, err)
+	w.req.Staged = staged
+	var got []string
+	for range 3 { // each has less time left than an object is begun with, so that it sends the one that it may
+		step, cancel := context.WithTimeout(t.Context(), uploadLeast-time.Second)
+		res, err := Publish(step, w.deps, w.req)
+		cancel()
+		if more := (*ErrMore)(nil); errors.As(err, &more) {
+			got = append(got, fmt.Sprintf("%s, %d branches", more, len(w.branches())))
+			continue
+		}
+		must(t, err)
+		w.shows(res)
+		got = append(got, fmt.Sprintf("pull request, %d branches", len(w.branches())))
+	}
+	want := []string{
+		"1 objects of Git LFS uploaded, 2 to go, 0 branches", "1 objects of Git LFS uploaded, 1 to go, 0 branches", "pull request, 1 branches",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if n := w.server.CallCount("LFS", "storage"); n != 3 {
+		t.Errorf("%d uploads, want 3", n)
+	}
+}
+
+// TestLFSObjectThatTakesTooLong: its step ends with the sentence that says what to do.
+func TestLFSObjectThatTakesTooLong(t *testing.T) {
+	t.Parallel()
+	w := withLFS(t, "content")
+	staged, err := w.stage()
+	must(t, err)
+	storage := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		<-r.Context().Done()
+	}))
+	defer storage.Close()
+	var a lfsAnswer
+	a.Actions.Upload.Href = storage.URL
+	oid := staged.LFS[0].OID
+	step, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	err = w.repo.sendAll(step, staged.LFS, map[string]lfsAnswer{oid: a}, map[string]bool{oid: true})
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "art/logo.psd") || !strings.Contains(err.Error(), "/sandpiper drop") {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -52,6 +52,9 @@ func (e *Engine) promote(ctx context.Context, m *store.Mission) (next, error) {
 	if errors.As(err, &closed) {
 		return next{}, end(Cancelled, err, "%v", closed)
 	}
+	if more := (*promote.ErrMore)(nil); errors.As(err, &more) {
+		return next{step: stepPromote, found: more.Error()}, nil
+	}
 	if err != nil {
 		return next{}, fmt.Errorf("promote %s: %w", m.Run, err)
 	}
