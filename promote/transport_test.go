@@ -166,6 +166,46 @@ func TestTransports(t *testing.T) {
 	}
 }
 
+// TestTransportsKeepCommitsOfAFollowUp: the commits of a later round stand one by one on the branch's head, by both transports, and
+// a person who pushed meanwhile is left alone.
+func TestTransportsKeepCommitsOfAFollowUp(t *testing.T) {
+	t.Parallel()
+	for _, api := range []bool{false, true} {
+		w := newWorld(t)
+		w.req.API = api
+		w.offers(1, ordinary, ordinary.with(tree{"one": {"100644", "1\n"}}))
+		first, err := Publish(t.Context(), w.deps, w.req)
+		must(t, err)
+		_, err = w.repo.Tip(t.Context(), first.Branch) // the head that GitHub made, for the store
+		must(t, err)
+		base := w.req.Staged.Base
+		w.req.Previous, w.req.FollowUp = &Branch{first.Branch, first.Head}, &FollowUp{Round: 2, Head: first.Head}
+		w.stages(first.Head, ordinary.with(tree{"one": {"100644", "1\n"}, "two": {"100644", "2\n"}, "run": {"100755", "x\n"}}))
+		w.inTwo(ordinary.with(tree{"one": {"100644", "1\n"}, "two": {"100644", "2\n"}}))
+		w.req.Staged.Base = base // as a follow-up has it: the page is of the whole
+		second, err := Publish(t.Context(), w.deps, w.req)
+		must(t, err)
+		w.shows(second)
+		if second.PR.GetNumber() != first.PR.GetNumber() {
+			t.Errorf("API %v: pull request #%d, want #%d", api, second.PR.GetNumber(), first.PR.GetNumber())
+		}
+		at, _, err := w.deps.GitHub.Git.GetCommit(t.Context(), "octavia", "calc", second.Head)
+		must(t, err)
+		for range w.req.Staged.Steps[1:] {
+			at, _, err = w.deps.GitHub.Git.GetCommit(t.Context(), "octavia", "calc", at.Parents[0].GetSHA())
+			must(t, err)
+		}
+		if len(at.Parents) != 1 || at.Parents[0].GetSHA() != first.Head {
+			t.Errorf("API %v: the round stands on %v, want %s", api, at.Parents, first.Head)
+		}
+		again, err := Publish(t.Context(), w.deps, w.req)
+		must(t, err)
+		if again.Head != second.Head {
+			t.Errorf("API %v: published twice is %s and %s", api, second.Head, again.Head)
+		}
+	}
+}
+
 func TestTransportRefusesWhatTheAPICannotTake(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
