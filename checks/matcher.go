@@ -45,8 +45,16 @@ func (m *matchers) line(line []byte) bool {
 	if line[0] == ':' && bytes.HasPrefix(line, []byte("::")) {
 		return m.command(string(line[2:]))
 	}
+	if len(line) > matchedLine {
+		return false
+	}
 	for _, one := range m.list {
-		if len(line) <= matchedLine && one.match(m.p, line) {
+		if one.match(m.p, line) {
+			for _, other := range m.list {
+				if other != one {
+					other.at, other.found = 0, [6]string{}
+				}
+			}
 			return true
 		}
 	}
@@ -123,7 +131,8 @@ func (m *matchers) load(name string) {
 	}
 }
 
-// match takes a line as the next of the matcher's patterns, or as its first. The last pattern may hold for several lines.
+// match takes a line as the next of the matcher's patterns, or as its first. The last pattern may hold for several lines. A line is
+// the matcher's own only when it is the last that is needed: that of eslint in actions/setup-node begins with any line at all.
 func (m *matcher) match(p *parser, line []byte) bool {
 	if m.at > 0 && !m.take(line, m.at) {
 		m.at, m.found = 0, [6]string{}
@@ -132,7 +141,7 @@ func (m *matcher) match(p *parser, line []byte) bool {
 		return false
 	}
 	if m.at++; m.at < len(m.patterns) {
-		return true
+		return false
 	}
 	row, _ := strconv.Atoi(m.found[1])
 	col, _ := strconv.Atoi(m.found[2])

@@ -106,10 +106,13 @@ type place struct {
 }
 
 func (p *parser) text(t *goTest, goTool bool, line []byte) {
+	line = bytes.TrimRight(line, "\r")
+	if bytes.IndexByte(line, '\r') >= 0 { // a progress bar: what a terminal shows in the end stands behind the last one
+		line = line[bytes.LastIndexByte(line, '\r')+1:]
+	}
 	if len(line) > parsedLine {
 		line = line[:parsedLine]
 	}
-	line = bytes.TrimRight(line, "\r")
 	if bytes.IndexByte(line, 0x1b) >= 0 {
 		line = stripANSI(line)
 	}
@@ -154,8 +157,8 @@ func (p *parser) generic(line []byte) {
 		if file == "" {
 			continue
 		}
-		col, after := number(line, end+1)
-		if col > 0 && after < len(line) && line[after] == ':' {
+		col, after := number(line, end+1) // pylint counts columns from 0
+		if after > end+1 && after < len(line) && line[after] == ':' {
 			end = after
 		} else {
 			col = 0
