@@ -23,6 +23,7 @@ import (
 	"github.com/sandpiper-bot/sandpiper/app/config"
 	"github.com/sandpiper-bot/sandpiper/app/installation"
 	"github.com/sandpiper-bot/sandpiper/app/mission"
+	"github.com/sandpiper-bot/sandpiper/app/places"
 	"github.com/sandpiper-bot/sandpiper/app/queue"
 	"github.com/sandpiper-bot/sandpiper/app/store"
 	"github.com/sandpiper-bot/sandpiper/app/sweep"
@@ -267,7 +268,7 @@ func (a *App) engine(ctx context.Context, slug string) (*mission.Engine, error) 
 		Settings: mission.Settings{
 			Label: c.Label, Slug: slug, AppID: c.AppID, GitHubURL: c.GitHubURL, StateDir: c.StateDir, Agent: c.Agent, Policy: c.PolicyFile,
 			Host: a.host, HostName: name, Models: endpoints(c),
-			Places:  mission.Places{Host: c.Workers, Repository: c.PerRepository, Installation: c.PerInstallation},
+			Places:  places.Limits{Host: c.Workers, Repository: c.PerRepository, Installation: c.PerInstallation},
 			Backend: c.Backend, BackendOutsider: c.BackendOutsider,
 		},
 		Store: a.Store, GitHub: a.github, Sandboxes: a.sandboxes, Git: a.stores,

@@ -7,23 +7,15 @@ import (
 	"time"
 
 	"github.com/sandpiper-bot/sandpiper/app/installation"
+	"github.com/sandpiper-bot/sandpiper/app/outcome"
+	"github.com/sandpiper-bot/sandpiper/app/places"
 	"github.com/sandpiper-bot/sandpiper/app/store"
 	"github.com/sandpiper-bot/sandpiper/promote"
 )
 
-// Places bounds how many missions have a sandbox at the same time.
-type Places struct {
-	Host         int // on this machine
-	Repository   int // of one repository, on all machines
-	Installation int // of one installation, on all machines
-}
-
 // A look at who may begin is taken when something has changed, and otherwise every scheduleEvery: another bot's places are
-// free without a word. A mission that waits longer than impatient says so on its issue.
-const (
-	scheduleEvery = time.Second
-	impatient     = 3 * time.Second
-)
+// free without a word.
+const scheduleEvery = time.Second
 
 // admit waits for a place. It costs nothing while it waits: schedule wakes it, when it may begin or has something to say.
 func (e *Engine) admit(ctx context.Context, m *store.Mission) (next, error) {
@@ -73,19 +65,10 @@ func (e *Engine) reschedule() {
 
 // scheduleAll gives places away until ctx ends.
 func (e *Engine) scheduleAll(ctx context.Context) {
-	ticker := time.NewTicker(scheduleEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		case <-e.changed:
-		}
-		if _, err := e.schedule(ctx, ""); err != nil && ctx.Err() == nil {
-			e.Log.Error("schedule", "error", err)
-		}
-	}
+	e.every(ctx, scheduleEvery, e.changed, "schedule", func(ctx context.Context) error {
+		_, err := e.schedule(ctx, "")
+		return err
+	})
 }
 
 // schedule begins those for whom there is a place on this machine. self is the mission whose step asks, if one does; it does not
@@ -96,30 +79,7 @@ func (e *Engine) schedule(ctx context.Context, self string) (begun []string, err
 		return nil, err
 	}
 	now := e.Now()
-	return e.Store.Schedule(ctx, e.Host, self, now, func(all []store.Place) store.Plan { return e.plan(all, self, now) })
-}
-
-// plan takes those from the front of the line for whom there is a place, and has those speak whose position is news to a
-// person: when it has waited for a while, and again when it is a tenth of what it was. Each edit is a call.
-func (e *Engine) plan(all []store.Place, self string, now time.Time) store.Plan {
-	free := e.Places.Host
-	for _, p := range all {
-		if p.Host == e.Host {
-			free--
-		}
-	}
-	plan := store.Plan{Tell: map[string]int{}}
-	for i, p := range line(all, e.Places) {
-		switch {
-		case p.fits && free > 0 && (!p.Busy || p.ID == self):
-			free--
-			plan.Begin = append(plan.Begin, p.ID)
-		case p.Busy || now.Sub(p.ReadyAt) < impatient:
-		case p.Position == 0, i+1 <= p.Position/10:
-			plan.Tell[p.ID] = i + 1
-		}
-	}
-	return plan
+	return e.Store.Schedule(ctx, e.Host, self, now, func(all []store.Place) store.Plan { return places.Plan(all, e.Places, e.Host, self, now) })
 }
 
 // mostHosts is how many machines a mission may lose before it ends.
@@ -143,7 +103,7 @@ func (e *Engine) strand(ctx context.Context, m *store.Mission) error {
 		return err
 	}
 	if m.Attempt >= mostHosts {
-		m.Outcome, m.Message = string(Infrastructure), fmt.Sprintf("the machines that worked on it were lost %d times", m.Attempt)
+		m.Outcome, m.Message = string(outcome.Infrastructure), fmt.Sprintf("the machines that worked on it were lost %d times", m.Attempt)
 		m.Step = stepClose
 	} else {
 		m.Attempt++
@@ -174,7 +134,7 @@ func (e *Engine) findPromoted(ctx context.Context, m *store.Mission) (bool, erro
 	for _, pr := range pulls {
 		if mark, ok := promote.ParseMarker(pr.GetBody()); ok && mark.Mission == m.ID && mark.Run == m.Run {
 			m.Pull, m.PullURL, m.Branch, m.Head = pr.GetNumber(), pr.GetHTMLURL(), pr.GetHead().GetRef(), pr.GetHead().GetSHA()
-			m.Outcome, m.Message = string(Changed), fmt.Sprintf("pull request #%d", m.Pull)
+			m.Outcome, m.Message = string(outcome.Changed), fmt.Sprintf("pull request #%d", m.Pull)
 			m.Step, m.DueAt = stepReport, e.Now()
 			if err := e.Store.Save(ctx, m, e.Now()); err != nil {
 				return false, err

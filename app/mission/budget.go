@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/sandpiper-bot/sandpiper/app/outcome"
 	"github.com/sandpiper-bot/sandpiper/app/policy"
 	"github.com/sandpiper-bot/sandpiper/app/store"
 	"github.com/sandpiper-bot/sandpiper/sandbox"
@@ -28,7 +29,7 @@ func (e *Engine) allowance(ctx context.Context, m *store.Mission, p *policy.Poli
 		}
 	}
 	if left <= 0 {
-		return nil, end(OutOfBudget, nil, "the %s that the policy allows for a mission are used up by its earlier runs", p.Budget.Money)
+		return nil, outcome.End(outcome.OutOfBudget, nil, "the %s that the policy allows for a mission are used up by its earlier runs", p.Budget.Money)
 	}
 	return &sandbox.Grant{Git: true, Money: left}, nil
 }
@@ -56,7 +57,7 @@ func (e *Engine) blame(ctx context.Context, m *store.Mission, run *store.Run, fi
 	if spent := spentOf(run); spent == nil || spent.Money < grant.Money {
 		return final
 	}
-	return end(OutOfBudget, final, "the agent used up the %s that the policy allows for a mission, and failed then; its changes are kept in the store and were not promoted", p.Budget.Money)
+	return outcome.End(outcome.OutOfBudget, final, "the agent used up the %s that the policy allows for a mission, and failed then; its changes are kept in the store and were not promoted", p.Budget.Money)
 }
 
 // describeSpent is for the log and for people.

@@ -1,6 +1,7 @@
 package mission
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +10,10 @@ import (
 	"github.com/google/go-github/v60/github"
 
 	"github.com/sandpiper-bot/sandpiper/app/installation"
+	"github.com/sandpiper-bot/sandpiper/app/outcome"
+	"github.com/sandpiper-bot/sandpiper/app/standing"
 	"github.com/sandpiper-bot/sandpiper/app/store"
+	"github.com/sandpiper-bot/sandpiper/app/tree"
 	"github.com/sandpiper-bot/sandpiper/checks"
 	"github.com/sandpiper-bot/sandpiper/sandbox"
 	"github.com/sandpiper-bot/sandpiper/sandbox/git"
@@ -69,11 +73,11 @@ func (e *Engine) excuse(ctx context.Context, m *store.Mission, results []checks.
 	if err := e.setup(ctx, m, id, base); err != nil {
 		return nil, err
 	}
-	tree, err := readTree(e.Git.Dir(storeKey(m.RepositoryID)), base)
+	files, err := tree.Open(e.Git.Dir(storeKey(m.RepositoryID)), base)
 	if err != nil {
 		return nil, err
 	}
-	onBase, err := checks.Run(ctx, e.Sandboxes, id, suspects, checks.Options{Tree: tree, Redact: e.Redact, Now: e.Now, Network: networkOf(m)})
+	onBase, err := checks.Run(ctx, e.Sandboxes, id, suspects, checks.Options{Tree: files, Redact: e.Redact, Now: e.Now, Network: networkOf(m)})
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +125,7 @@ func (e *Engine) pressed(ctx context.Context, c webhooks.CheckAction) (string, e
 	if err != nil {
 		return "", err
 	}
-	if who, err := e.standing(ctx, gh, repoOf(m), c.Sender); err != nil || !who.mayWrite() {
+	if who, err := standing.Of(ctx, gh, repoOf(m), c.Sender.Login); err != nil || !who.MayWrite() {
 		return "refused: " + c.Sender.Login + " may not write here", err
 	}
 	if c.Identifier == checks.ActionKeep {
@@ -163,7 +167,7 @@ func (e *Engine) mend(ctx context.Context) error {
 			errs = append(errs, err)
 			continue
 		}
-		if err := e.mendRuns(ctx, m); err != nil && finalClass(err) == nil {
+		if err := e.mendRuns(ctx, m); err != nil && outcome.Class(err) == nil {
 			errs = append(errs, err)
 			continue
 		}
@@ -173,7 +177,7 @@ func (e *Engine) mend(ctx context.Context) error {
 }
 
 func (e *Engine) mendRuns(ctx context.Context, m *store.Mission) error {
-	if err := e.endGates(ctx, m, "", "the mission has ended ("+orFirst(m.Message, m.Outcome)+")"); err != nil {
+	if err := e.gate.End(ctx, m, "", "the mission has ended ("+cmp.Or(m.Message, m.Outcome)+")"); err != nil {
 		return err
 	}
 	gh, err := e.GitHub.Client(ctx, repoOf(m), installation.Checks)
@@ -190,7 +194,7 @@ func (e *Engine) mendRuns(ctx context.Context, m *store.Mission) error {
 			continue
 		}
 		e.Log.Warn("a Check Run was left open", "mission", m.ID, "check", key.Check)
-		r := checks.Superseded(checks.Check{Name: key.Check}, "the mission has ended ("+orFirst(m.Message, m.Outcome)+")", e.Now())
+		r := checks.Superseded(checks.Check{Name: key.Check}, "the mission has ended ("+cmp.Or(m.Message, m.Outcome)+")", e.Now())
 		if _, err := e.Reporter.Complete(ctx, gh, e.target(m), key, r); err != nil {
 			return err
 		}

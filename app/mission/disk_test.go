@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sandpiper-bot/sandpiper/app/agent"
+	"github.com/sandpiper-bot/sandpiper/app/outcome"
 	"github.com/sandpiper-bot/sandpiper/sandbox"
 )
 
@@ -13,9 +14,9 @@ import (
 func TestAFullDiskOfTheMachineIsInfrastructure(t *testing.T) {
 	t.Parallel()
 	o := agent.Outcome{Reason: sandbox.HostFull, Class: agent.CutOff, Summary: "7 bytes are free"}
-	var final *ended
-	if err := verdict(o, 3); !errors.As(err, &final) || final.outcome != Infrastructure {
-		t.Fatalf("got %v, want %s", err, Infrastructure)
+	var final *outcome.Ended
+	if err := verdict(o, 3); !errors.As(err, &final) || final.Outcome != outcome.Infrastructure {
+		t.Fatalf("got %v, want %s", err, outcome.Infrastructure)
 	}
 	for _, part := range []string{"Whoever runs the bot", "`/sandpiper retry`", "7 bytes are free"} {
 		if !strings.Contains(final.Error(), part) {

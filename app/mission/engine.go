@@ -12,6 +12,9 @@ import (
 
 	"github.com/sandpiper-bot/sandpiper/app/audit"
 	"github.com/sandpiper-bot/sandpiper/app/installation"
+	"github.com/sandpiper-bot/sandpiper/app/places"
+	"github.com/sandpiper-bot/sandpiper/app/review"
+	"github.com/sandpiper-bot/sandpiper/app/say"
 	"github.com/sandpiper-bot/sandpiper/app/store"
 	"github.com/sandpiper-bot/sandpiper/checks"
 	"github.com/sandpiper-bot/sandpiper/promote"
@@ -44,7 +47,7 @@ type Settings struct {
 	StateDir  string
 	Agent     string // for repositories whose policy names none: a profile, a command, or an executable file of this machine
 	Policy    string // a policy file that is used instead of every repository's own; empty: theirs
-	Places    Places
+	Places    places.Limits
 	Host      string // this machine's state directory, by an id of its own
 	HostName  string // for people
 
@@ -74,7 +77,9 @@ type Config struct {
 // Engine moves missions on.
 type Engine struct {
 	Config
-	Queue   Queue           // set before Run
+	Queue   Queue // set before Run
+	say     *say.Poster
+	gate    *review.Gate
 	life    context.Context // of Run
 	ticks   atomic.Int64
 	wake    chan struct{} // a delivery may be due
@@ -98,7 +103,10 @@ func New(c Config) *Engine {
 	if c.Watch == nil {
 		c.Watch = unwatched{}
 	}
-	return &Engine{Config: c, wake: make(chan struct{}, 1), changed: make(chan struct{}, 1), pins: make(chan struct{}, mostPins), ticking: map[string]context.CancelCauseFunc{}, lanes: map[string]*lane{}}
+	poster := &say.Poster{Effects: c.Store, Login: c.Slug + "[bot]", Redact: c.Redact, Now: c.Now}
+	e := &Engine{Config: c, say: poster, wake: make(chan struct{}, 1), changed: make(chan struct{}, 1), pins: make(chan struct{}, mostPins), ticking: map[string]context.CancelCauseFunc{}, lanes: map[string]*lane{}}
+	e.gate = &review.Gate{GitHub: c.GitHub, Reporter: c.Reporter, Evidence: evidence{e}, Store: c.Store, Now: c.Now}
+	return e
 }
 
 // step is one piece of a mission's work. It returns what comes next; an error is judged by its class.

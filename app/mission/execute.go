@@ -1,6 +1,7 @@
 package mission
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-bot/sandpiper/app/agent"
+	"github.com/sandpiper-bot/sandpiper/app/outcome"
 	"github.com/sandpiper-bot/sandpiper/app/store"
 	"github.com/sandpiper-bot/sandpiper/sandbox"
 )
@@ -76,7 +78,7 @@ func (e *Engine) agentCommand(ctx context.Context, m *store.Mission) (agent.Prof
 	}
 	profile, err := e.profileOf(m)
 	if err != nil {
-		return agent.Profile{}, sandbox.Command{}, end(BlockedByPolicy, err, "%v", err)
+		return agent.Profile{}, sandbox.Command{}, outcome.End(outcome.BlockedByPolicy, err, "%v", err)
 	}
 	grant, err := e.allowance(ctx, m, p)
 	if err != nil {
@@ -140,29 +142,29 @@ func verdict(o agent.Outcome, changes int) error {
 	}
 	switch o.Reason {
 	case sandbox.TimedOut, sandbox.Flooded, sandbox.Overfull, sandbox.OutOfMem:
-		return end(OutOfBudget, nil, "%s%s", orFirst(o.Summary, string(o.Reason)), kept)
+		return outcome.End(outcome.OutOfBudget, nil, "%s%s", cmp.Or(o.Summary, string(o.Reason)), kept)
 	case sandbox.HostFull:
-		return end(Infrastructure, nil, "%s", hostFull(o.Summary))
+		return outcome.End(outcome.Infrastructure, nil, "%s", hostFull(o.Summary))
 	case sandbox.Lost:
-		return end(Infrastructure, nil, "the agent's supervisor is gone without an exit status: the machine was restarted, or the process was killed%s", kept)
+		return outcome.End(outcome.Infrastructure, nil, "the agent's supervisor is gone without an exit status: the machine was restarted, or the process was killed%s", kept)
 	case sandbox.Cancelled:
-		return end(Cancelled, nil, "the agent was stopped%s", kept)
+		return outcome.End(outcome.Cancelled, nil, "the agent was stopped%s", kept)
 	}
 	switch o.Class {
 	case agent.Finished, agent.Denied:
 		if changes == 0 {
-			return end(NoChange, nil, "the agent changed nothing; it said: %s", orFirst(o.Summary, "nothing"))
+			return outcome.End(outcome.NoChange, nil, "the agent changed nothing; it said: %s", cmp.Or(o.Summary, "nothing"))
 		}
 		return nil
 	case agent.Nothing:
 		if changes == 0 {
-			return end(NoChange, nil, "%s", o.Summary)
+			return outcome.End(outcome.NoChange, nil, "%s", o.Summary)
 		}
 		return nil
 	case agent.NotStarted:
-		return end(GaveUp, nil, "the agent could not start: %s", o.Summary)
+		return outcome.End(outcome.GaveUp, nil, "the agent could not start: %s", o.Summary)
 	}
-	return end(GaveUp, nil, "%s: %s%s", o.Class, o.Summary, kept)
+	return outcome.End(outcome.GaveUp, nil, "%s: %s%s", o.Class, o.Summary, kept)
 }
 
 // hostFull says who can do what about a disk on which the bot has nothing left but what it needs itself.

@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-github/v60/github"
 
 	"github.com/sandpiper-bot/sandpiper/app/installation"
+	"github.com/sandpiper-bot/sandpiper/app/outcome"
+	"github.com/sandpiper-bot/sandpiper/app/standing"
 	"github.com/sandpiper-bot/sandpiper/app/store"
 	"github.com/sandpiper-bot/sandpiper/promote"
 	"github.com/sandpiper-bot/sandpiper/sandbox/quote"
@@ -101,8 +103,8 @@ func (e *Engine) reviewSubmitted(ctx context.Context, c webhooks.ReviewSubmitted
 	if !strings.EqualFold(review.GetState(), "CHANGES_REQUESTED") || review.GetUser().GetType() != "User" {
 		return said + "; no round: not a person's wish for changes", nil
 	}
-	who, err := e.standing(ctx, gh, repoOf(m), c.Author)
-	if err != nil || !who.mayWrite() {
+	who, err := standing.Of(ctx, gh, repoOf(m), c.Author.Login)
+	if err != nil || !who.MayWrite() {
 		return said + "; no round: no write access", err
 	}
 	return said + "; asked for a round", e.Store.Ask(ctx, store.Ask{
@@ -150,7 +152,7 @@ func (e *Engine) mayGoOn(ctx context.Context, m *store.Mission, asks []store.Ask
 		return "", "", err
 	}
 	if m.Attempt >= p.Budget.Rounds {
-		return "its rounds are used up", "", e.sayOnce(ctx, gh, repoOf(m), m.Pull, "rounds:"+m.ID, roundsUsed(m, p.Budget.Rounds))
+		return "its rounds are used up", "", e.say.Once(ctx, gh, repoOf(m), m.Pull, "rounds:"+m.ID, roundsUsed(m, p.Budget.Rounds))
 	}
 	if head, err = e.branchHead(ctx, m); err != nil {
 		return "", "", err
@@ -175,7 +177,7 @@ func (e *Engine) branchHead(ctx context.Context, m *store.Mission) (string, erro
 		return "", fmt.Errorf("branch %s: %w", m.Branch, err)
 	}
 	if refs[ref] == "" {
-		return "", end(BlockedByRule, nil, "the branch %q of the pull request is gone", m.Branch)
+		return "", outcome.End(outcome.BlockedByRule, nil, "the branch %q of the pull request is gone", m.Branch)
 	}
 	return refs[ref], nil
 }
@@ -217,7 +219,7 @@ func (e *Engine) watchBranch(ctx context.Context, m *store.Mission) error {
 const handBack = "`/sandpiper fix [words]` or `/sandpiper continue` hands it back: the next round builds on what is there."
 
 func (e *Engine) sayMoved(ctx context.Context, gh *github.Client, m *store.Mission, head string) error {
-	return e.sayOnce(ctx, gh, repoOf(m), m.Pull, fmt.Sprintf("moved:%s:%s", m.ID, m.Head), fmt.Sprintf(
+	return e.say.Once(ctx, gh, repoOf(m), m.Pull, fmt.Sprintf("moved:%s:%s", m.ID, m.Head), fmt.Sprintf(
 		"The branch moved: it is at `%.12s`, and Sandpiper left it at `%.12s`. Somebody else has pushed, so Sandpiper leaves it alone. %s", head, m.Head, handBack))
 }
 
@@ -237,24 +239,21 @@ func (e *Engine) tellRound(ctx context.Context, m *store.Mission) error {
 	if err != nil {
 		return err
 	}
-	return e.sayOnce(ctx, gh, repoOf(m), m.Pull, "round:"+m.Run, roundText(m, run.Attempt))
+	return e.say.Once(ctx, gh, repoOf(m), m.Pull, "round:"+m.Run, roundText(m, run.Attempt))
 }
 
 func roundText(m *store.Mission, round int) string {
-	if m.Outcome == string(Changed) {
-		return fmt.Sprintf("Round %d: **%s**, `%.12s` is pushed. %s", round, m.Outcome, m.Head, Changed.next())
+	if m.Outcome == string(outcome.Changed) {
+		return fmt.Sprintf("Round %d: **%s**, `%.12s` is pushed. %s", round, m.Outcome, m.Head, outcome.Changed.Next())
 	}
 	return fmt.Sprintf("Round %d: **%s**: %s. The pull request is as it was. %s", round, m.Outcome, quote.Text(strings.TrimRight(m.Message, ".")), followNext)
 }
 
-// branchMoved begins the message of a round that found commits of others on the branch when it wanted to push.
-const branchMoved = "branch moved"
-
 const followNext = "The pull request is open. `/sandpiper fix [words]` starts another round; `/sandpiper discard` closes it."
 
 // afterEnd is the step after the work of a run has ended without a result: a pull request that is there goes on waiting for people.
-func afterEnd(m *store.Mission, final *ended) string {
-	if m.Kind == store.KindIssue && m.Pull > 0 && m.Step != stepWaiting && m.Step != stepArchive && final.outcome != BlockedByHost && !errors.As(final.cause, new(*promote.ErrClosed)) {
+func afterEnd(m *store.Mission, final *outcome.Ended) string {
+	if m.Kind == store.KindIssue && m.Pull > 0 && m.Step != stepWaiting && m.Step != stepArchive && final.Outcome != outcome.BlockedByHost && !errors.As(final.Cause, new(*promote.ErrClosed)) {
 		return stepArchive
 	}
 	return stepClose

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/sandpiper-bot/sandpiper/app/installation"
+	"github.com/sandpiper-bot/sandpiper/app/review"
 	"github.com/sandpiper-bot/sandpiper/app/store"
 	"github.com/sandpiper-bot/sandpiper/checks"
 	"github.com/sandpiper-bot/sandpiper/webhooks"
@@ -113,7 +114,12 @@ func (e *Engine) groupGate(ctx context.Context, m *store.Mission) error {
 	if err != nil {
 		return fmt.Errorf("pull request %d: %w", m.Number, err)
 	}
-	standing, err := e.stands(ctx, read, of, pr, pr.GetHead().GetSHA())
+	// By git, as everywhere: while the API shows another head, the gate is closed, and the queue makes another group.
+	head, err := e.branchHead(ctx, of)
+	if err != nil {
+		return err
+	}
+	stands, err := e.gate.Stands(ctx, read, of, pr, head)
 	if err != nil {
 		return err
 	}
@@ -121,9 +127,9 @@ func (e *Engine) groupGate(ctx context.Context, m *store.Mission) error {
 	if err != nil {
 		return err
 	}
-	r := checks.Result{Check: checks.Check{Name: gateName, Run: "the review gate of the pull request"}, Conclusion: checks.Success, Summary: standing.Title, Completed: e.Now()}
-	if !standing.Open { // it does not wait: nobody looks at the group again, and the queue makes another one
-		r.Conclusion, r.Summary = checks.Failure, "the gate of the pull request is closed: "+standing.Title
+	r := checks.Result{Check: checks.Check{Name: review.Name, Run: "the review gate of the pull request"}, Conclusion: checks.Success, Summary: stands.Title, Completed: e.Now()}
+	if !stands.Open { // it does not wait: nobody looks at the group again, and the queue makes another one
+		r.Conclusion, r.Summary = checks.Failure, "the gate of the pull request is closed: "+stands.Title
 	}
 	_, err = e.Reporter.Complete(ctx, report, e.target(m), checkKey(m, r.Check), r)
 	return err

@@ -10,7 +10,9 @@ import (
 
 	"github.com/google/go-github/v60/github"
 
+	"github.com/sandpiper-bot/sandpiper/app/outcome"
 	"github.com/sandpiper-bot/sandpiper/app/store"
+	"github.com/sandpiper-bot/sandpiper/app/tree"
 	"github.com/sandpiper-bot/sandpiper/checks"
 	"github.com/sandpiper-bot/sandpiper/promote"
 	"github.com/sandpiper-bot/sandpiper/promote/gates"
@@ -44,12 +46,12 @@ func (e *Engine) askGates(ctx context.Context, m *store.Mission, stored promote.
 	if in.Content, err = stored.Blobs(ctx, ids, gates.ContentMost); err != nil {
 		return err
 	}
-	tree, err := readTree(e.Git.Dir(storeKey(m.RepositoryID)), o.Commit)
+	files, err := tree.Open(e.Git.Dir(storeKey(m.RepositoryID)), o.Commit)
 	if err != nil {
 		return err
 	}
 	in.Read = func(name string) ([]byte, bool) {
-		text, err := tree.Read(path.Clean(name))
+		text, err := files.Read(path.Clean(name))
 		return text, err == nil
 	}
 	if in.Findings, err = e.Store.Findings(ctx, m.Run); err != nil {
@@ -130,21 +132,21 @@ func (e *Engine) hold(m *store.Mission, o offer) (next, bool) {
 	if len(blocked) == 0 {
 		return next{}, false
 	}
-	outcome := BlockedByPolicy
+	class := outcome.BlockedByPolicy
 	var reasons []string
 	for _, g := range blocked {
 		reasons = append(reasons, because(g))
 		if g.Gate == gates.Workflows {
-			outcome = BlockedByRule
+			class = outcome.BlockedByRule
 		}
 	}
-	m.Outcome, m.Message = string(outcome), strings.Join(reasons, "; ")
+	m.Outcome, m.Message = string(class), strings.Join(reasons, "; ")
 	return next{step: stepArchive, found: m.Message}, true
 }
 
 // onHold says whether a mission waits for a person because of a gate.
 func onHold(m *store.Mission) bool {
-	return (m.Step == stepArchive || m.Step == stepWaiting) && !strings.HasPrefix(m.Message, branchMoved) && (m.Outcome == string(BlockedByPolicy) || m.Outcome == string(BlockedByRule))
+	return (m.Step == stepArchive || m.Step == stepWaiting) && !strings.HasPrefix(m.Message, outcome.BranchMoved) && (m.Outcome == string(outcome.BlockedByPolicy) || m.Outcome == string(outcome.BlockedByRule))
 }
 
 // whatWaits says what of a mission waits for people.
@@ -223,29 +225,6 @@ func (e *Engine) letPass(ctx context.Context, m *store.Mission) (next, error) {
 		return next{}, err
 	}
 	return next{step: m.Step}, e.Store.Wanted(ctx, m.ID)
-}
-
-// unsettled keeps the review gate closed while another gate waits for a person's word: an approval of the change as a whole
-// does not say that anybody has looked at that.
-func (e *Engine) unsettled(ctx context.Context, m *store.Mission, g *checks.Gate) error {
-	run, err := e.Store.Run(ctx, m.Run)
-	if err != nil {
-		return err
-	}
-	o, err := offerOf(run)
-	if err != nil {
-		return err
-	}
-	var names []string
-	for _, held := range o.held(gates.Draft) {
-		names = append(names, held.Gate)
-	}
-	if len(names) > 0 {
-		g.Open = false
-		g.Title = "a person has to settle " + strings.Join(names, ", ") + "; " + g.Title
-		g.Summary += "\nOpen gates: `" + strings.Join(names, "`, `") + "`. `/sandpiper allow GATE` lets what one found pass.\n"
-	}
-	return nil
 }
 
 // gatesResult is what the gates found, as a Check Run shows it.

@@ -11,8 +11,10 @@ import (
 
 	"github.com/sandpiper-bot/sandpiper/app/agent"
 	"github.com/sandpiper-bot/sandpiper/app/installation"
+	"github.com/sandpiper-bot/sandpiper/app/outcome"
+	"github.com/sandpiper-bot/sandpiper/app/standing"
 	"github.com/sandpiper-bot/sandpiper/app/store"
-	"github.com/sandpiper-bot/sandpiper/webhooks"
+	"github.com/sandpiper-bot/sandpiper/app/tree"
 )
 
 // taskDir is where what the agent is given lies on the host; it is mounted read-only beside the workspace.
@@ -28,11 +30,11 @@ func (e *Engine) hydrate(ctx context.Context, m *store.Mission, talk *conversati
 	if err != nil {
 		return "", err
 	}
-	tree, err := readTree(e.Git.Dir(storeKey(m.RepositoryID)), m.Base)
+	files, err := tree.Open(e.Git.Dir(storeKey(m.RepositoryID)), m.Base)
 	if err != nil {
 		return "", err
 	}
-	receipt, err := agent.Hydrate(e.taskDir(m.Run), t, tree, p)
+	receipt, err := agent.Hydrate(e.taskDir(m.Run), t, files, p)
 	if err != nil {
 		return "", fmt.Errorf("task of %s: %w", m.Run, err)
 	}
@@ -145,11 +147,11 @@ func (e *Engine) people(gh *github.Client, repo installation.Repo, told ...agent
 			}
 			return p, nil
 		}
-		who, err := e.standing(ctx, gh, repo, webhooks.User{Login: login})
+		who, err := standing.Of(ctx, gh, repo, login)
 		if err != nil {
 			return agent.Person{}, err
 		}
-		p := agent.Person{Login: login, Standing: orNone(who.role, who.permission)}
+		p := agent.Person{Login: login, Standing: who.Word()}
 		known[login] = p
 		return p, nil
 	}
@@ -168,7 +170,7 @@ func (e *Engine) stageAgent(m *store.Mission) error {
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return end(Infrastructure, err, "the agent of the settings cannot be read")
+		return outcome.End(outcome.Infrastructure, err, "the agent of the settings cannot be read")
 	}
 	to := e.staged(m, file)
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {

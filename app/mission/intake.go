@@ -8,6 +8,8 @@ import (
 
 	"github.com/sandpiper-bot/sandpiper/app/audit"
 	"github.com/sandpiper-bot/sandpiper/app/installation"
+	"github.com/sandpiper-bot/sandpiper/app/outcome"
+	"github.com/sandpiper-bot/sandpiper/app/standing"
 	"github.com/sandpiper-bot/sandpiper/app/store"
 	"github.com/sandpiper-bot/sandpiper/webhooks"
 )
@@ -46,7 +48,7 @@ func (e *Engine) deliver(ctx context.Context, d store.Delivery) {
 }
 
 func worthRetry(err error) bool {
-	return finalClass(err) == nil
+	return outcome.Class(err) == nil
 }
 
 func retryAfter(err error, attempts int) time.Duration {
@@ -54,7 +56,7 @@ func retryAfter(err error, attempts int) time.Duration {
 	if errors.As(err, &limited) {
 		return max(limited.RetryAfter, time.Second)
 	}
-	return wait(attempts)
+	return outcome.Wait(attempts)
 }
 
 // act decodes a delivery and handles the commands in it, one issue at a time.
@@ -130,14 +132,14 @@ func (e *Engine) pullChanged(ctx context.Context, c webhooks.PullRequestChanged)
 		}
 		if m, err := e.missionOfPull(ctx, c.Repo.ID, c.Number); m != nil || err != nil {
 			if err == nil {
-				err = e.gate(ctx, m)
+				err = e.gate.Set(ctx, m, false)
 			}
 			return "the review gate of the pull request", err
 		}
 	case "synchronize", "reopened":
 		if m, err := e.missionOfPull(ctx, c.Repo.ID, c.Number); m != nil || err != nil {
 			if err == nil {
-				err = errors.Join(e.gate(ctx, m), e.watchBranch(ctx, m)) // a new head has no approvals, and may be somebody else's
+				err = errors.Join(e.gate.Set(ctx, m, false), e.watchBranch(ctx, m)) // a new head has no approvals, and may be somebody else's
 			}
 			return "the review gate of the pull request", err
 		}
@@ -241,7 +243,7 @@ func (e *Engine) rerun(ctx context.Context, meta webhooks.Meta, app int64, head,
 	if err != nil {
 		return "", err
 	}
-	if who, err := e.standing(ctx, gh, repo, meta.Sender); err != nil || !who.mayWrite() {
+	if who, err := standing.Of(ctx, gh, repo, meta.Sender.Login); err != nil || !who.MayWrite() {
 		return "refused: " + meta.Sender.Login + " may not write here", err
 	}
 	// Not from the event: its list of pull requests is empty for forks (nearform/lastlight#283).

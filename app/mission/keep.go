@@ -38,7 +38,7 @@ func (e *Engine) keepSandbox(ctx context.Context, gh *github.Client, m *store.Mi
 	} else if err != nil {
 		return "", err
 	}
-	return "mission " + m.ID + ": " + say, e.sayOnce(ctx, gh, repoOf(m), number, "keep:"+c.DeliveryID, say)
+	return "mission " + m.ID + ": " + say, e.say.Once(ctx, gh, repoOf(m), number, "keep:"+c.DeliveryID, say)
 }
 
 // checkedIn is the sandbox that the checks of a run were run in.

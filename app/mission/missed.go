@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-github/v60/github"
 
 	"github.com/sandpiper-bot/sandpiper/app/installation"
+	"github.com/sandpiper-bot/sandpiper/app/standing"
 	"github.com/sandpiper-bot/sandpiper/app/store"
 	"github.com/sandpiper-bot/sandpiper/webhooks"
 )
@@ -98,11 +99,11 @@ func (e *Engine) startMissed(ctx context.Context, t trigger) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	author, err := e.standing(ctx, gh, t.repo, t.issue.Author)
+	author, err := standing.Of(ctx, gh, t.repo, t.issue.Author.Login)
 	if err != nil {
 		return "", err
 	}
-	if author.mayWrite() {
+	if author.MayWrite() {
 		return e.start(ctx, t)
 	}
 	return e.refuse(ctx, gh, t, "younger", "The bot did not hear of the label when @"+t.by.Login+" put it on, and this has been changed since. Read it again, and put the label on again if it still stands.")

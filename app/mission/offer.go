@@ -191,7 +191,7 @@ func (e *Engine) refuseSelection(ctx context.Context, m *store.Mission, sel sand
 		return true, err
 	}
 	key := fmt.Sprintf("select:%s:%d:%s", m.Run, n, m.Want)
-	if err := e.sayOnce(ctx, gh, repoOf(m), m.Number, key, why+" All stays as it is. "+selectHelp); err != nil {
+	if err := e.say.Once(ctx, gh, repoOf(m), m.Number, key, why+" All stays as it is. "+selectHelp); err != nil {
 		return true, err
 	}
 	return true, e.Store.Wanted(ctx, m.ID)

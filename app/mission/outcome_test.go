@@ -1,8 +1,6 @@
 package mission
 
 import (
-	"errors"
-	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -13,14 +11,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sandpiper-bot/sandpiper/app/installation"
+	"github.com/sandpiper-bot/sandpiper/app/outcome"
 	"github.com/sandpiper-bot/sandpiper/app/store"
 )
 
 // declared are the outcomes as the source declares them, so that none is left out of the test below.
-func declared(t *testing.T) (all []Outcome) {
+func declared(t *testing.T) (all []outcome.Outcome) {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "outcome.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), "../outcome/outcome.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +32,7 @@ func declared(t *testing.T) (all []Outcome) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			all = append(all, Outcome(text))
+			all = append(all, outcome.Outcome(text))
 		}
 		return true
 	})
@@ -58,49 +56,25 @@ func TestOneVocabularyOfOutcomes(t *testing.T) {
 	}
 	defer db.Close()
 	e := New(Config{Store: db, Now: time.Now})
-	seen := map[string]Outcome{}
+	seen := map[string]outcome.Outcome{}
 	for _, o := range declared(t) {
 		m := &store.Mission{ID: "m-1", Kind: store.KindIssue, Run: "r-1-2", Attempt: 2, Step: stepClose, Outcome: string(o), Message: "because"}
-		if said := e.statusText(t.Context(), m); !strings.Contains(said, "**"+string(o)+"**: because") || !strings.Contains(said, o.next()) {
+		if said := e.statusText(t.Context(), m); !strings.Contains(said, "**"+string(o)+"**: because") || !strings.Contains(said, o.Next()) {
 			t.Errorf("%s: the status comment says\n%s", o, said)
 		}
 		m.Pull, m.Step = 7, stepArchive
-		if said := roundText(m, 2); !strings.Contains(said, "**"+string(o)+"**") || o != Changed && !strings.Contains(said, followNext) {
+		if said := roundText(m, 2); !strings.Contains(said, "**"+string(o)+"**") || o != outcome.Changed && !strings.Contains(said, followNext) {
 			t.Errorf("%s: the pull request says\n%s", o, said)
 		}
-		if said := end(o, nil, "because").Error(); said != string(o)+": because" {
+		if said := outcome.End(o, nil, "because").Error(); said != string(o)+": because" {
 			t.Errorf("%s: the log says %q", o, said)
 		}
 		if !strings.Contains(string(docs), "\n| "+string(o)+" |") {
 			t.Errorf("%s: docs/developer.md has no row of it", o)
 		}
-		if other, twice := seen[o.next()]; twice && o.next() != Infrastructure.next() {
+		if other, twice := seen[o.Next()]; twice && o.Next() != outcome.Infrastructure.Next() {
 			t.Errorf("%s and %s have the same next step", o, other)
 		}
-		seen[o.next()] = o
-	}
-}
-
-// TestWhatIsWaitedFor: a key that is being rotated, and a step of a newer version of the bot, are for somebody else to mend.
-func TestWhatIsWaitedFor(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		err      error
-		tries    int
-		sentence string
-	}{
-		{fmt.Errorf("mint: %w", installation.ErrUnauthorized), keyTries, "sandpiper doctor"},
-		{fmt.Errorf("step %q: %w", "frobnicate", errNewer), mostTries, "frobnicate"},
-		{errors.New("who knows"), 3, "who knows"},
-	} {
-		for failures := range tt.tries - 1 {
-			if retry, final := judge(tt.err, failures); final != nil || retry <= 0 {
-				t.Errorf("%v after %d failures: %v", tt.err, failures, final)
-			}
-		}
-		_, final := judge(tt.err, tt.tries-1)
-		if final == nil || final.outcome != Infrastructure || !strings.Contains(final.message, tt.sentence) {
-			t.Errorf("%v in the end: %v", tt.err, final)
-		}
+		seen[o.Next()] = o
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-github/v60/github"
 
+	"github.com/sandpiper-bot/sandpiper/app/outcome"
 	"github.com/sandpiper-bot/sandpiper/app/policy"
 	"github.com/sandpiper-bot/sandpiper/app/store"
 	"github.com/sandpiper-bot/sandpiper/promote"
@@ -31,7 +32,7 @@ func (e *Engine) preflight(ctx context.Context, gh *github.Client, m *store.Miss
 		r.Style, m.Task = t.Style, marshal(t)
 	}
 	if err := promote.Refusal(rules.Unmet(r)); err != nil {
-		return end(BlockedByRule, err, "the rules of this repository would not take a pull request of the bot: %s", plainCause(err))
+		return outcome.End(outcome.BlockedByRule, err, "the rules of this repository would not take a pull request of the bot: %s", outcome.Plain(err))
 	}
 	return nil
 }

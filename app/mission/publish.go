@@ -13,6 +13,7 @@ import (
 
 	"github.com/sandpiper-bot/sandpiper/app/agent"
 	"github.com/sandpiper-bot/sandpiper/app/installation"
+	"github.com/sandpiper-bot/sandpiper/app/outcome"
 	"github.com/sandpiper-bot/sandpiper/app/store"
 	"github.com/sandpiper-bot/sandpiper/checks"
 	"github.com/sandpiper-bot/sandpiper/promote"
@@ -50,7 +51,7 @@ func (e *Engine) promote(ctx context.Context, m *store.Mission) (next, error) {
 	}, request)
 	var closed *promote.ErrClosed
 	if errors.As(err, &closed) {
-		return next{}, end(Cancelled, err, "%v", closed)
+		return next{}, outcome.End(outcome.Cancelled, err, "%v", closed)
 	}
 	if more := (*promote.ErrMore)(nil); errors.As(err, &more) {
 		return next{step: stepPromote, found: more.Error()}, nil
@@ -59,7 +60,7 @@ func (e *Engine) promote(ctx context.Context, m *store.Mission) (next, error) {
 		return next{}, fmt.Errorf("promote %s: %w", m.Run, err)
 	}
 	m.Pull, m.PullURL, m.Branch, m.Head = result.PR.GetNumber(), result.PR.GetHTMLURL(), result.Branch, result.Head
-	m.Outcome, m.Message = string(Changed), fmt.Sprintf("pull request #%d", m.Pull)
+	m.Outcome, m.Message = string(outcome.Changed), fmt.Sprintf("pull request #%d", m.Pull)
 	digest := result.Manifest.Digest()
 	if err := e.Store.SavePromotion(ctx, store.Promotion{
 		Run: m.Run, Mission: m.ID, Commit: result.Head, Branch: result.Branch, Pull: m.Pull,
@@ -88,9 +89,9 @@ func (e *Engine) stillWanted(ctx context.Context, m *store.Mission) error {
 	case err != nil:
 		return fmt.Errorf("issue %d: %w", m.Number, err)
 	case issue.GetNumber() != m.Number: // GitHub has led on to where it is now
-		return end(BlockedByHost, nil, "the issue has been transferred; put the label on where it is now")
+		return outcome.End(outcome.BlockedByHost, nil, "the issue has been transferred; put the label on where it is now")
 	case issue.GetState() == "closed":
-		return end(Cancelled, nil, "the issue has been closed")
+		return outcome.End(outcome.Cancelled, nil, "the issue has been closed")
 	}
 	return nil
 }
@@ -243,7 +244,7 @@ func (e *Engine) report(ctx context.Context, m *store.Mission) (next, error) {
 	} else if err != nil {
 		return next{}, err
 	}
-	if err := e.setGate(ctx, m, fresh); err != nil {
+	if err := e.gate.Set(ctx, m, fresh); err != nil {
 		return next{}, err
 	}
 	if err := e.answer(ctx, m, run); err != nil {

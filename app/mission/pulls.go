@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-github/v60/github"
 
 	"github.com/sandpiper-bot/sandpiper/app/installation"
+	"github.com/sandpiper-bot/sandpiper/app/outcome"
 	"github.com/sandpiper-bot/sandpiper/app/store"
 	"github.com/sandpiper-bot/sandpiper/webhooks"
 )
@@ -93,7 +94,7 @@ func (e *Engine) takePull(ctx context.Context, m *store.Mission) (next, error) {
 		return next{}, fmt.Errorf("pull request %d: %w", m.Number, err)
 	}
 	if pr.GetState() != "open" {
-		return next{}, end(Cancelled, nil, "the pull request is closed")
+		return next{}, outcome.End(outcome.Cancelled, nil, "the pull request is closed")
 	}
 	m.Head = pr.GetHead().GetSHA()
 	if err := e.Store.Superseded(ctx, m.ID, m.Head); err != nil {

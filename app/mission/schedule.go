@@ -41,8 +41,8 @@ func (e *Engine) Run(ctx context.Context) error {
 	var parts sync.WaitGroup
 	parts.Go(func() { e.deliverAll(ctx) })
 	parts.Go(func() { e.scheduleAll(ctx) })
-	parts.Go(func() { e.every(ctx, beatEvery, "heartbeat", e.beat) })
-	parts.Go(func() { e.every(ctx, reconcileEvery, "reconcile", e.reconcile) })
+	parts.Go(func() { e.every(ctx, beatEvery, nil, "heartbeat", e.beat) })
+	parts.Go(func() { e.every(ctx, reconcileEvery, nil, "reconcile", e.reconcile) })
 	err := e.Queue.Run(ctx)
 	parts.Wait()
 	return err
@@ -68,8 +68,8 @@ func (e *Engine) beat(ctx context.Context) error {
 	return e.Store.Beat(ctx, e.Host, e.HostName, e.Now())
 }
 
-// every does something now and then until ctx ends.
-func (e *Engine) every(ctx context.Context, period time.Duration, what string, do func(context.Context) error) {
+// every does something now and then until ctx ends, and at once when it is told to; by nil it never is.
+func (e *Engine) every(ctx context.Context, period time.Duration, now <-chan struct{}, what string, do func(context.Context) error) {
 	ticker := time.NewTicker(period)
 	defer ticker.Stop()
 	for {
@@ -77,9 +77,10 @@ func (e *Engine) every(ctx context.Context, period time.Duration, what string, d
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			if err := do(ctx); err != nil && ctx.Err() == nil {
-				e.Log.Error(what, "error", err)
-			}
+		case <-now:
+		}
+		if err := do(ctx); err != nil && ctx.Err() == nil {
+			e.Log.Error(what, "error", err)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package mission
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sandpiper-bot/sandpiper/app/outcome"
 	"github.com/sandpiper-bot/sandpiper/app/policy"
 	"github.com/sandpiper-bot/sandpiper/app/store"
 	"github.com/sandpiper-bot/sandpiper/sandbox"
@@ -78,7 +80,7 @@ func (e *Engine) makeLayer(ctx context.Context, m *store.Mission, p *policy.Poli
 	}
 	layer, err := e.Sandboxes.SaveLayer(ctx, in, key)
 	if errors.Is(err, sandbox.ErrUnrecorded) {
-		return end(BlockedByPolicy, err, "what the setup commands made cannot be kept: %v", err)
+		return outcome.End(outcome.BlockedByPolicy, err, "what the setup commands made cannot be kept: %v", err)
 	}
 	if err != nil {
 		return err
@@ -112,13 +114,13 @@ func (e *Engine) setupFailed(step policy.Step, result sandbox.CheckResult) error
 	name := fmt.Sprintf("the setup command %q", step.Run)
 	switch exit.Reason {
 	case sandbox.Exited, sandbox.Signaled:
-		return end(BlockedByPolicy, nil, "%s ended with %d%s", name, exit.Code, log)
+		return outcome.End(outcome.BlockedByPolicy, nil, "%s ended with %d%s", name, exit.Code, log)
 	case sandbox.TimedOut, sandbox.Flooded, sandbox.Overfull, sandbox.OutOfMem:
-		return end(OutOfBudget, nil, "%s: %s%s", name, exit.Reason, log)
+		return outcome.End(outcome.OutOfBudget, nil, "%s: %s%s", name, exit.Reason, log)
 	case sandbox.Cancelled:
-		return end(Cancelled, nil, "%s was stopped", name)
+		return outcome.End(outcome.Cancelled, nil, "%s was stopped", name)
 	}
-	return end(Infrastructure, nil, "%s: %s%s", name, orFirst(exit.Message, string(exit.Reason)), log)
+	return outcome.End(outcome.Infrastructure, nil, "%s: %s%s", name, cmp.Or(exit.Message, string(exit.Reason)), log)
 }
 
 // logEnd gives the last lines of a log without secrets.

@@ -1,6 +1,7 @@
 package mission
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,8 @@ import (
 	"github.com/google/go-github/v60/github"
 
 	"github.com/sandpiper-bot/sandpiper/app/installation"
+	"github.com/sandpiper-bot/sandpiper/app/say"
+	"github.com/sandpiper-bot/sandpiper/app/standing"
 	"github.com/sandpiper-bot/sandpiper/app/store"
 	"github.com/sandpiper-bot/sandpiper/webhooks"
 )
@@ -37,28 +40,28 @@ func (e *Engine) slash(ctx context.Context, c webhooks.Slash) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	who, err := e.standing(ctx, gh, repo, c.Author)
+	who, err := standing.Of(ctx, gh, repo, c.Author.Login)
 	if err != nil {
 		return "", err
 	}
 	key := fmt.Sprintf("comment:%d:%d", c.CommentID, c.Line)
-	if !who.mayWrite() {
+	if !who.MayWrite() {
 		once := fmt.Sprintf("refuse:%d:%d:%s:permission", repo.ID, c.Number, c.Author.Login)
-		return "refused: no write access", e.sayOnce(ctx, gh, repo, c.Number, once,
-			"Only people with write access command the bot here, and @"+c.Author.Login+" has "+orNone(who.role, who.permission)+" access.")
+		return "refused: no write access", e.say.Once(ctx, gh, repo, c.Number, once,
+			"Only people with write access command the bot here, and @"+c.Author.Login+" has "+who.Word()+" access.")
 	}
-	muted, err := e.mute(ctx, gh, repo, c.Number, key)
+	muted, err := e.say.Mute(ctx, gh, repo, c.Number, key)
 	if err != nil {
 		return "", err
 	}
 	if muted && c.Verb != "cancel" && c.Verb != "discard" { // a person can stop the bot at any time
 		return "ignored: too many commands here", nil
 	}
-	say := func(text string) (string, error) {
+	answer := func(text string) (string, error) {
 		if muted {
 			return text + " (not said: too many commands here)", nil
 		}
-		return text, e.sayOnce(ctx, gh, repo, c.Number, repliesIn(repo, c.Number)+key, text)
+		return text, e.say.Once(ctx, gh, repo, c.Number, say.RepliesIn(repo, c.Number)+key, text)
 	}
 	m, err := e.missionAt(ctx, repo.ID, c)
 	if err != nil {
@@ -68,27 +71,27 @@ func (e *Engine) slash(ctx context.Context, c webhooks.Slash) (string, error) {
 	case "run":
 		return e.start(ctx, trigger{meta: c.Meta, repo: repo, issue: c.Issue, by: c.Author, key: key, instruction: c.Args, at: c.At})
 	case "help":
-		return say(helpText)
+		return answer(helpText)
 	}
 	verb, known := verbs[c.Verb]
 	if !known {
-		return say("There is no command `" + strings.ReplaceAll(c.Verb, "`", "") + "`.\n\n" + helpText)
+		return answer("There is no command `" + strings.ReplaceAll(c.Verb, "`", "") + "`.\n\n" + helpText)
 	}
 	if c.IsPR && (m == nil || m.Kind == store.KindChecks) && (c.Verb == "fix" || c.Verb == "continue" || c.Verb == "update") {
-		text, err := e.stack(ctx, gh, trigger{meta: c.Meta, repo: repo, issue: c.Issue, by: c.Author, key: key, instruction: c.Args, at: c.At, role: orNone(who.role, who.permission)})
+		text, err := e.stack(ctx, gh, trigger{meta: c.Meta, repo: repo, issue: c.Issue, by: c.Author, key: key, instruction: c.Args, at: c.At, role: who.Word()})
 		if err != nil {
 			return "", err
 		}
-		return say(text)
+		return answer(text)
 	}
 	if m == nil {
-		return say("There is no mission here yet. Put the label `" + e.Label + "` on, or say `/sandpiper run`.")
+		return answer("There is no mission here yet. Put the label `" + e.Label + "` on, or say `/sandpiper run`.")
 	}
 	text, err := verb(e, ctx, gh, m, c)
 	if err != nil {
 		return "", err
 	}
-	return say(text)
+	return answer(text)
 }
 
 // missionAt is the mission that a comment is about: on a pull request of ours that is the one which opened it; nil when there
@@ -172,14 +175,7 @@ func (e *Engine) retry(ctx context.Context, gh *github.Client, m *store.Mission,
 	}
 	_, err = e.start(ctx, trigger{
 		meta: c.Meta, repo: repoOf(m), issue: issue, by: c.Author,
-		key: fmt.Sprintf("comment:%d:%d", c.CommentID, c.Line), instruction: orFirst(c.Args, m.Instruction), at: c.At,
+		key: fmt.Sprintf("comment:%d:%d", c.CommentID, c.Line), instruction: cmp.Or(c.Args, m.Instruction), at: c.At,
 	})
 	return "Trying again.", err
-}
-
-func orFirst(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-github/v60/github"
 
 	"github.com/sandpiper-bot/sandpiper/app/installation"
+	"github.com/sandpiper-bot/sandpiper/app/outcome"
 	"github.com/sandpiper-bot/sandpiper/app/store"
 )
 
@@ -64,7 +65,7 @@ func (e *Engine) pinOnto(ctx context.Context, m *store.Mission) error {
 		return fmt.Errorf("branch %s: %w", branch, err)
 	}
 	if refs[ref] == "" {
-		return end(BlockedByRule, nil, "the branch %q of the pull request is gone", branch)
+		return outcome.End(outcome.BlockedByRule, nil, "the branch %q of the pull request is gone", branch)
 	}
 	m.BaseBranch, m.Base = branch, refs[ref]
 	return nil

@@ -12,6 +12,8 @@ import (
 	"github.com/google/go-github/v60/github"
 
 	"github.com/sandpiper-bot/sandpiper/app/installation"
+	"github.com/sandpiper-bot/sandpiper/app/outcome"
+	"github.com/sandpiper-bot/sandpiper/app/say"
 	"github.com/sandpiper-bot/sandpiper/app/store"
 	"github.com/sandpiper-bot/sandpiper/sandbox/quote"
 )
@@ -33,7 +35,7 @@ var stepWords = map[string]string{
 
 // tell brings the mission's status comment up to date: made once, edited in place, left alone when nothing is new.
 func (e *Engine) tell(ctx context.Context, m *store.Mission) error {
-	if m.Kind == store.KindGroup || m.Kind == store.KindChecks && (m.Outcome == "" || m.Outcome == string(Checked)) {
+	if m.Kind == store.KindGroup || m.Kind == store.KindChecks && (m.Outcome == "" || m.Outcome == string(outcome.Checked)) {
 		return nil // its Check Runs tell it all
 	}
 	text := e.statusText(ctx, m)
@@ -58,7 +60,7 @@ func (e *Engine) tell(ctx context.Context, m *store.Mission) error {
 func (e *Engine) show(ctx context.Context, gh *github.Client, m *store.Mission, text string) error {
 	key := "status:" + m.ID
 	if m.CommentID == 0 {
-		id, found, err := e.comment(ctx, gh, repoOf(m), m.Number, key, text)
+		id, found, err := e.say.Comment(ctx, gh, repoOf(m), m.Number, key, text)
 		if err != nil {
 			return err
 		}
@@ -66,8 +68,8 @@ func (e *Engine) show(ctx context.Context, gh *github.Client, m *store.Mission, 
 			return nil
 		}
 	}
-	err := e.editComment(ctx, gh, repoOf(m), m.CommentID, key, text)
-	if errors.Is(err, errCommentGone) {
+	err := e.say.Edit(ctx, gh, repoOf(m), m.CommentID, key, text)
+	if errors.Is(err, say.ErrGone) {
 		m.CommentID = -1 // a person does not want to see it
 		return nil
 	}
@@ -109,7 +111,7 @@ func (e *Engine) statusText(ctx context.Context, m *store.Mission) string {
 	switch {
 	case m.Outcome == "":
 		fmt.Fprintf(&b, "⏳ **%s**", stepWords[m.Step])
-	case m.Outcome == string(Changed), m.Outcome == string(Checked):
+	case m.Outcome == string(outcome.Changed), m.Outcome == string(outcome.Checked):
 		fmt.Fprintf(&b, "✅ **%s**", m.Outcome)
 	default:
 		fmt.Fprintf(&b, "⛔ **%s**", m.Outcome)
@@ -137,11 +139,11 @@ func (e *Engine) statusText(ctx context.Context, m *store.Mission) string {
 	e.boundaryTable(ctx, m, row)
 	if m.Outcome != "" {
 		row("took", m.UpdatedAt.Sub(m.CreatedAt).Round(time.Second).String())
-		then := Outcome(m.Outcome).next()
+		then := outcome.Outcome(m.Outcome).Next()
 		switch {
 		case onHold(m):
 			then = onHoldNext
-		case m.Pull > 0 && !m.Ended() && m.Step != stepClose && m.Outcome != string(Changed):
+		case m.Pull > 0 && !m.Ended() && m.Step != stepClose && m.Outcome != string(outcome.Changed):
 			then = followNext
 		}
 		fmt.Fprintf(&b, "\n%s", then)

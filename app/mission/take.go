@@ -1,6 +1,7 @@
 package mission
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,9 +13,10 @@ import (
 	"github.com/google/go-github/v60/github"
 
 	"github.com/sandpiper-bot/sandpiper/app/installation"
+	"github.com/sandpiper-bot/sandpiper/app/outcome"
 	"github.com/sandpiper-bot/sandpiper/app/policy"
+	"github.com/sandpiper-bot/sandpiper/app/standing"
 	"github.com/sandpiper-bot/sandpiper/app/store"
-	"github.com/sandpiper-bot/sandpiper/webhooks"
 )
 
 // takeIssue pins what the mission works on, reads the policy there, and takes the label off.
@@ -37,7 +39,7 @@ func (e *Engine) takeIssue(ctx context.Context, m *store.Mission) (next, error) 
 		return next{}, err
 	}
 	if _, err := e.agentFor(p); err != nil {
-		return next{}, end(BlockedByPolicy, err, "%v", err)
+		return next{}, outcome.End(outcome.BlockedByPolicy, err, "%v", err)
 	}
 	if err := e.preflight(ctx, gh, m, p); err != nil {
 		return next{}, err
@@ -59,11 +61,11 @@ func (e *Engine) pinBase(ctx context.Context, gh *github.Client, m *store.Missio
 		return fmt.Errorf("repository %s/%s: %w", m.Owner, m.Name, err)
 	}
 	if repo.GetID() != m.RepositoryID {
-		return end(BlockedByHost, nil, "the name %s/%s belongs to another repository now", m.Owner, m.Name)
+		return outcome.End(outcome.BlockedByHost, nil, "the name %s/%s belongs to another repository now", m.Owner, m.Name)
 	}
 	m.Owner, m.Name = repo.GetOwner().GetLogin(), repo.GetName() // it may have been renamed
 	if repo.GetArchived() {
-		return end(BlockedByRule, nil, "the repository is archived, so nothing can be pushed to it")
+		return outcome.End(outcome.BlockedByRule, nil, "the repository is archived, so nothing can be pushed to it")
 	}
 	branch := repo.GetDefaultBranch()
 	// From git itself: that is no call of the API, which may be a second behind.
@@ -79,7 +81,7 @@ func (e *Engine) pinBase(ctx context.Context, gh *github.Client, m *store.Missio
 		return fmt.Errorf("branch %s: %w", branch, err)
 	}
 	if refs[ref] == "" {
-		return end(BlockedByRule, nil, "the repository has no commit on %s yet; push one first", branch)
+		return outcome.End(outcome.BlockedByRule, nil, "the repository has no commit on %s yet; push one first", branch)
 	}
 	m.BaseBranch, m.Base = branch, refs[ref]
 	return nil
@@ -93,7 +95,7 @@ func (e *Engine) readPolicy(ctx context.Context, gh *github.Client, m *store.Mis
 	p, source, err := e.loadPolicy(ctx, gh, m)
 	var invalid *policy.Invalid
 	if errors.As(err, &invalid) {
-		return nil, end(BlockedByPolicy, err, "%s", invalid.Error())
+		return nil, outcome.End(outcome.BlockedByPolicy, err, "%s", invalid.Error())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("policy: %w", err)
@@ -113,7 +115,7 @@ func (e *Engine) loadPolicy(ctx context.Context, gh *github.Client, m *store.Mis
 	}
 	text, err := os.ReadFile(e.Policy)
 	if err != nil {
-		return nil, "", end(Infrastructure, err, "the policy file of the bot's settings cannot be read")
+		return nil, "", outcome.End(outcome.Infrastructure, err, "the policy file of the bot's settings cannot be read")
 	}
 	p, err := policy.Parse(filepath.Base(e.Policy), text)
 	return p, "the bot's own", err
@@ -132,12 +134,12 @@ func (e *Engine) allowed(ctx context.Context, gh *github.Client, m *store.Missio
 	if p.Triggers.Who == "" || p.Triggers.Who == "write" {
 		return nil // was asked before the mission began
 	}
-	who, err := e.standing(ctx, gh, repoOf(m), webhooks.User{Login: m.Requester, ID: m.RequesterID})
+	who, err := standing.Of(ctx, gh, repoOf(m), m.Requester)
 	if err != nil {
 		return err
 	}
-	if !p.Triggers.Allows(orFirst(who.role, who.permission)) && who.permission != "admin" {
-		return end(BlockedByPolicy, nil, "the policy lets only people with %s access start missions, and %s has %s access", p.Triggers.Who, m.Requester, orNone(who.role, who.permission))
+	if !p.Triggers.Allows(cmp.Or(who.Role, who.Permission)) && who.Permission != "admin" {
+		return outcome.End(outcome.BlockedByPolicy, nil, "the policy lets only people with %s access start missions, and %s has %s access", p.Triggers.Who, m.Requester, who.Word())
 	}
 	return nil
 }

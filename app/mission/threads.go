@@ -2,6 +2,7 @@ package mission
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/sandpiper-bot/sandpiper/app/agent"
 	"github.com/sandpiper-bot/sandpiper/app/installation"
+	"github.com/sandpiper-bot/sandpiper/app/say"
 	"github.com/sandpiper-bot/sandpiper/app/store"
 	"github.com/sandpiper-bot/sandpiper/checks"
 	"github.com/sandpiper-bot/sandpiper/promote"
@@ -200,7 +202,7 @@ func (e *Engine) failedChecks(ctx context.Context, m *store.Mission, previous *s
 			out = nil
 		}
 		failed = append(failed, agent.FailedCheck{
-			Name: r.GetName(), By: orFirst(r.GetApp().GetName(), "another App"), Summary: strings.TrimSpace(out.GetTitle() + "\n" + out.GetSummary()), Log: out.GetText(),
+			Name: r.GetName(), By: cmp.Or(r.GetApp().GetName(), "another App"), Summary: strings.TrimSpace(out.GetTitle() + "\n" + out.GetSummary()), Log: out.GetText(),
 		})
 	}
 	return failed, nil
@@ -318,12 +320,12 @@ func (e *Engine) replyOnce(ctx context.Context, gh *github.Client, m *store.Miss
 	}
 	id := int64(0)
 	for _, c := range t { // an answer of ours whose confirmation was lost
-		if e.isOwn(c) && strings.Contains(c.GetBody(), marker(key)) {
+		if e.isOwn(c) && strings.Contains(c.GetBody(), say.Marker(key)) {
 			id = c.GetID()
 		}
 	}
 	if id == 0 {
-		made, response, err := gh.PullRequests.CreateCommentInReplyTo(ctx, m.Owner, m.Name, m.Pull, e.Redact(text)+"\n\n"+marker(key), t.root())
+		made, response, err := gh.PullRequests.CreateCommentInReplyTo(ctx, m.Owner, m.Name, m.Pull, e.say.Body(key, text), t.root())
 		if response != nil && (response.StatusCode == 404 || response.StatusCode == 422) {
 			return nil // the thread is gone, or nobody may write in it any more
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-bot/sandpiper/app/installation"
+	"github.com/sandpiper-bot/sandpiper/app/outcome"
 	"github.com/sandpiper-bot/sandpiper/app/store"
 )
 
@@ -23,11 +24,12 @@ const (
 var (
 	// errInterrupted ends a tick because a person asked for something meanwhile; it is nobody's failure.
 	errInterrupted = errors.New("interrupted by a command")
-	// errNewer leaves a step to a bot of a newer version, which shares the database while bots are replaced one by one.
-	errNewer = errors.New("not known to this version of the bot; another one has to take it")
 	// errParked ends the waiting for a command that runs on by itself: time is up, or the bot is stopping.
 	errParked = errors.New("parked")
 )
+
+// errNewer leaves a step to a bot of a newer version, which shares the database while bots are replaced one by one.
+const errNewer = outcome.Passing("not known to this version of the bot; another one has to take it")
 
 // Work is one tick: it moves a mission on until it has to wait for something, and says when to look again; zero when only an
 // event moves it. One worker at a time has a mission, among all bots.
@@ -207,7 +209,7 @@ func (e *Engine) failed(ctx context.Context, log *slog.Logger, m *store.Mission,
 	if errors.Is(err, context.Canceled) || errors.Is(err, errInterrupted) || errors.Is(err, errParked) {
 		return ResultWaiting, nil // shutting down, or a person's wish: the step is found again as it is
 	}
-	retry, final := judge(err, m.Failures)
+	retry, final := outcome.Judge(err, m.Failures)
 	if limited := (*installation.ErrLimited)(nil); !errors.As(err, &limited) { // to be told to wait is no failure
 		m.Failures++
 	}
@@ -216,15 +218,15 @@ func (e *Engine) failed(ctx context.Context, log *slog.Logger, m *store.Mission,
 		m.DueAt = e.Now().Add(retry)
 		return ResultRetry, e.Store.Save(ctx, m, e.Now())
 	}
-	log.Warn("step ended the work", "outcome", final.outcome, "message", final.message, "error", err)
+	log.Warn("step ended the work", "outcome", final.Outcome, "message", final.Message, "error", err)
 	if m.Step == stepClose { // the end of the end: nothing is left to try
 		m.Step, m.EndedAt, m.DueAt = stepEnded, e.Now(), time.Time{}
 		if m.Outcome == "" {
-			m.Outcome, m.Message = string(final.outcome), final.message
+			m.Outcome, m.Message = string(final.Outcome), final.Message
 		}
 		return ResultEnded, e.Store.Save(ctx, m, e.Now())
 	}
-	m.Outcome, m.Message = string(final.outcome), e.Redact(final.message)
+	m.Outcome, m.Message = string(final.Outcome), e.Redact(final.Message)
 	m.Step, m.Failures, m.DueAt = afterEnd(m, final), 0, e.Now()
 	return ResultEnded, e.Store.Save(ctx, m, e.Now())
 }

@@ -13,44 +13,13 @@ import (
 
 	"github.com/sandpiper-bot/sandpiper/app/audit"
 	"github.com/sandpiper-bot/sandpiper/app/installation"
+	"github.com/sandpiper-bot/sandpiper/app/outcome"
 	"github.com/sandpiper-bot/sandpiper/app/policy"
+	"github.com/sandpiper-bot/sandpiper/app/standing"
 	"github.com/sandpiper-bot/sandpiper/app/store"
 	"github.com/sandpiper-bot/sandpiper/promote"
 	"github.com/sandpiper-bot/sandpiper/webhooks"
 )
-
-// standing is what a person may do in a repository, by the collaborator permission API; never by author_association,
-// which does not show the membership of people who hide it.
-type standing struct {
-	user       webhooks.User
-	permission string // admin, write, read or none
-	role       string // admin, maintain, write, triage, read, or a custom role
-}
-
-func (s standing) mayWrite() bool { return s.permission == "admin" || s.permission == "write" }
-
-func (e *Engine) standing(ctx context.Context, gh *github.Client, repo installation.Repo, user webhooks.User) (standing, error) {
-	if user.Login == "" {
-		return standing{}, nil // the account is gone
-	}
-	// By hand, since go-github v60 does not read role_name, without which maintain looks like write.
-	request, err := gh.NewRequest(http.MethodGet, fmt.Sprintf("repos/%s/%s/collaborators/%s/permission", repo.Owner, repo.Name, user.Login), nil)
-	if err != nil {
-		return standing{}, fmt.Errorf("permission of %s: %w", user.Login, err)
-	}
-	var level struct {
-		Permission string `json:"permission"`
-		RoleName   string `json:"role_name"`
-	}
-	response, err := gh.Do(ctx, request, &level)
-	if response != nil && response.StatusCode == http.StatusNotFound {
-		return standing{user: user, permission: "none"}, nil // not a collaborator, or an App
-	}
-	if err != nil {
-		return standing{}, fmt.Errorf("permission of %s: %w", user.Login, err)
-	}
-	return standing{user: user, permission: level.Permission, role: level.RoleName}, nil
-}
 
 // task is the text of an issue as of the trigger; it waits in the mission until the agent is given it.
 type task struct {
@@ -97,14 +66,14 @@ func (e *Engine) triggers(ctx context.Context, t trigger) (bool, error) {
 	}
 	branch := t.meta.Repo.DefaultBranch
 	ref, _, err := gh.Git.GetRef(ctx, t.repo.Owner, t.repo.Name, "heads/"+branch)
-	if finalClass(err) != nil {
+	if outcome.Class(err) != nil {
 		return false, nil // no such branch, or no access: then this label means nothing to us
 	}
 	if err != nil {
 		return false, fmt.Errorf("branch %s: %w", branch, err)
 	}
 	p, _, err := policy.Load(ctx, gh, t.repo.Owner, t.repo.Name, ref.GetObject().GetSHA())
-	if finalClass(err) != nil || errors.As(err, new(*policy.Invalid)) {
+	if outcome.Class(err) != nil || errors.As(err, new(*policy.Invalid)) {
 		return false, nil // whoever uses the label of the settings is told what is wrong with the file
 	}
 	if err != nil {
@@ -145,13 +114,13 @@ func (e *Engine) start(ctx context.Context, t trigger) (string, error) {
 	if t.label != "" && !hasLabel(now, t.label) {
 		return "ignored: the label has been taken off already", nil
 	}
-	who, err := e.standing(ctx, gh, t.repo, t.by)
+	who, err := standing.Of(ctx, gh, t.repo, t.by.Login)
 	if err != nil {
 		return "", err
 	}
-	t.role, t.may = orNone(who.role, who.permission), who.permission
-	if !who.mayWrite() {
-		return e.refuse(ctx, gh, t, "permission", "Only people with write access start missions here, and @"+t.by.Login+" has "+orNone(who.role, who.permission)+" access.")
+	t.role, t.may = who.Word(), who.Permission
+	if !who.MayWrite() {
+		return e.refuse(ctx, gh, t, "permission", "Only people with write access start missions here, and @"+t.by.Login+" has "+who.Word()+" access.")
 	}
 	if now.GetState() != "open" {
 		return e.refuse(ctx, gh, t, "closed", "This is closed. Open it again first.")
@@ -210,7 +179,7 @@ func runID(m *store.Mission) string { return store.RunID(m.ID, m.Attempt) }
 // refuse says once, where the person looks, why nothing is done. The label goes, so that it can be put on again.
 func (e *Engine) refuse(ctx context.Context, gh *github.Client, t trigger, class, sentence string) (string, error) {
 	key := fmt.Sprintf("refuse:%d:%d:%s:%s", t.repo.ID, t.issue.Number, t.by.Login, class)
-	if err := e.sayOnce(ctx, gh, t.repo, t.issue.Number, key, "Not started: "+sentence); err != nil {
+	if err := e.say.Once(ctx, gh, t.repo, t.issue.Number, key, "Not started: "+sentence); err != nil {
 		return "", err
 	}
 	e.Audit(ctx, audit.Entry{Kind: "refusal", Repository: t.repo.Owner + "/" + t.repo.Name, Actor: t.by.Login,
@@ -250,13 +219,4 @@ func kindOf(i webhooks.Issue) store.Kind {
 		return store.KindChecks
 	}
 	return store.KindIssue
-}
-
-func orNone(values ...string) string {
-	for _, v := range values {
-		if v != "" {
-			return v
-		}
-	}
-	return "no"
 }

@@ -1,6 +1,7 @@
 package mission
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,10 +13,11 @@ import (
 
 	"github.com/sandpiper-bot/sandpiper/app/audit"
 	"github.com/sandpiper-bot/sandpiper/app/installation"
+	"github.com/sandpiper-bot/sandpiper/app/outcome"
 	"github.com/sandpiper-bot/sandpiper/app/policy"
+	"github.com/sandpiper-bot/sandpiper/app/standing"
 	"github.com/sandpiper-bot/sandpiper/app/store"
 	"github.com/sandpiper-bot/sandpiper/sandbox/probe"
-	"github.com/sandpiper-bot/sandpiper/webhooks"
 )
 
 // Boundary says what the probes have last found out about a backend.
@@ -47,20 +49,20 @@ func (e *Engine) trusted(ctx context.Context, m *store.Mission, talk *conversati
 		return nil, err
 	}
 	if e.Boundary == nil {
-		return nil, end(Infrastructure, nil, "nothing probes the boundary, so no work is begun")
+		return nil, outcome.End(outcome.Infrastructure, nil, "nothing probes the boundary, so no work is begun")
 	}
 	r, known := e.Boundary.Proven(t.Backend)
 	switch {
 	case !known:
 		return e.wait(ctx, m, "waiting until the boundary of "+t.Backend+" is probed", time.Second)
 	case r.Unavailable && t.Tier == probe.Outsider:
-		return nil, end(BlockedByPolicy, nil, "%s, and this bot has no backend that holds it: %s. An admin can install runc and set SANDPIPER_BACKEND_OUTSIDER=container; or a person with write access writes the task in an issue of their own", t.Because, r.Why())
+		return nil, outcome.End(outcome.BlockedByPolicy, nil, "%s, and this bot has no backend that holds it: %s. An admin can install runc and set SANDPIPER_BACKEND_OUTSIDER=container; or a person with write access writes the task in an issue of their own", t.Because, r.Why())
 	case r.Unavailable:
-		return nil, end(Infrastructure, nil, "%s", r.Why())
+		return nil, outcome.End(outcome.Infrastructure, nil, "%s", r.Why())
 	case !r.OK():
 		return e.wait(ctx, m, "waiting: backend "+t.Backend+" is closed, its boundary does not hold: "+r.Why(), 5*time.Second)
 	case t.Tier == probe.Outsider && r.Tier != probe.Outsider:
-		return nil, end(BlockedByPolicy, nil, "%s, and backend %s is not strong enough here: %s. See 'sandpiper probe' on the bot's machine; with runc installed, SANDPIPER_BACKEND_OUTSIDER=container is", t.Because, t.Backend, strings.Join(r.Lowered, "; "))
+		return nil, outcome.End(outcome.BlockedByPolicy, nil, "%s, and backend %s is not strong enough here: %s. See 'sandpiper probe' on the bot's machine; with runc installed, SANDPIPER_BACKEND_OUTSIDER=container is", t.Because, t.Backend, strings.Join(r.Lowered, "; "))
 	}
 	if strings.HasPrefix(m.Message, "waiting") {
 		m.Message = ""
@@ -91,7 +93,7 @@ func (e *Engine) trustOf(ctx context.Context, m *store.Mission, talk *conversati
 	if err != nil {
 		return t, err
 	}
-	d := &decision{engine: e, gh: gh, mission: m, policy: p, known: map[string]standing{}}
+	d := &decision{engine: e, gh: gh, mission: m, policy: p, known: map[string]standing.Standing{}}
 	if m.Kind != store.KindIssue {
 		err = d.pull(ctx)
 	} else {
@@ -102,7 +104,7 @@ func (e *Engine) trustOf(ctx context.Context, m *store.Mission, talk *conversati
 	}
 	t = d.end(e.Settings)
 	if t.Tier == probe.Outsider && p.Trust.Outsiders == policy.Refuse {
-		return t, end(BlockedByPolicy, nil, "%s, and the policy refuses that (trust: outsiders)", t.Because)
+		return t, outcome.End(outcome.BlockedByPolicy, nil, "%s, and the policy refuses that (trust: outsiders)", t.Because)
 	}
 	if err := e.Store.SaveTrust(ctx, m.Run, m.ID, string(t.Tier), marshal(t)); err != nil {
 		return t, err
@@ -137,7 +139,7 @@ type decision struct {
 	gh      *github.Client
 	mission *store.Mission
 	policy  *policy.Policy
-	known   map[string]standing
+	known   map[string]standing.Standing
 	voices  []voice
 	because []string // what is an outsider's
 }
@@ -149,14 +151,14 @@ func (d *decision) hear(ctx context.Context, what, login string) error {
 		who, known := d.known[login]
 		if !known {
 			var err error
-			if who, err = d.engine.standing(ctx, d.gh, repoOf(d.mission), webhooks.User{Login: login}); err != nil {
+			if who, err = standing.Of(ctx, d.gh, repoOf(d.mission), login); err != nil {
 				return err
 			}
 			d.known[login] = who
 		}
-		v.Permission, v.Role = who.permission, who.role
-		if who.mayWrite() && (d.policy.Trust.Colleagues == "" || d.policy.Trust.Colleagues == "write" || who.permission == "admin" ||
-			allows(d.policy.Trust.Colleagues, orFirst(who.role, who.permission))) {
+		v.Permission, v.Role = who.Permission, who.Role
+		if who.MayWrite() && (d.policy.Trust.Colleagues == "" || d.policy.Trust.Colleagues == "write" || who.Permission == "admin" ||
+			allows(d.policy.Trust.Colleagues, cmp.Or(who.Role, who.Permission))) {
 			d.voices = append(d.voices, v)
 			return nil
 		}
@@ -164,7 +166,7 @@ func (d *decision) hear(ctx context.Context, what, login string) error {
 	d.voices = append(d.voices, v)
 	whose := "an account that is gone"
 	if login != "" {
-		whose = login + ", who has " + orNone(v.Role, v.Permission) + " access here"
+		whose = login + ", who has " + cmp.Or(v.Role, v.Permission, "no") + " access here"
 	}
 	d.outside(fmt.Sprintf("%s is by %s", what, whose))
 	return nil
@@ -182,7 +184,7 @@ func (d *decision) issue(ctx context.Context, talk *conversation) error {
 		return fmt.Errorf("task of mission %s: %w", m.ID, err)
 	}
 	if text.May != "" && d.engine.Now().Sub(m.CreatedAt) < readAgain { // was asked a moment ago
-		d.known[m.Requester] = standing{permission: text.May, role: text.Role}
+		d.known[m.Requester] = standing.Standing{Permission: text.May, Role: text.Role}
 	}
 	if err := d.hear(ctx, "the request", m.Requester); err != nil {
 		return err
@@ -266,7 +268,7 @@ func (d *decision) own(ctx context.Context) error {
 
 // end is the decision. The policy may name a backend for colleagues; for outsiders whoever runs the bot does.
 func (d *decision) end(s Settings) trust {
-	t := trust{Tier: probe.Colleague, Backend: orFirst(d.policy.Backend, s.Backend), Voices: d.voices, Because: "all of it is by people with write access"}
+	t := trust{Tier: probe.Colleague, Backend: cmp.Or(d.policy.Backend, s.Backend), Voices: d.voices, Because: "all of it is by people with write access"}
 	if len(d.because) > 0 {
 		t.Tier, t.Backend, t.Because = probe.Outsider, s.BackendOutsider, d.because[0]
 		if more := len(d.because) - 1; more > 0 {

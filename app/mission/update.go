@@ -9,6 +9,7 @@ import (
 
 	"github.com/sandpiper-bot/sandpiper/app/agent"
 	"github.com/sandpiper-bot/sandpiper/app/installation"
+	"github.com/sandpiper-bot/sandpiper/app/outcome"
 	"github.com/sandpiper-bot/sandpiper/app/store"
 	"github.com/sandpiper-bot/sandpiper/promote"
 )
@@ -41,7 +42,7 @@ func (e *Engine) beginUpdate(ctx context.Context, m *store.Mission, asks []store
 			return "", fmt.Errorf("branch %s: %w", m.BaseBranch, err)
 		}
 		if refs[ref] == "" {
-			return "", end(BlockedByRule, nil, "the branch %q that the pull request is for is gone", m.BaseBranch)
+			return "", outcome.End(outcome.BlockedByRule, nil, "the branch %q that the pull request is for is gone", m.BaseBranch)
 		}
 		m.Base = refs[ref]
 		said = fmt.Sprintf(" and %.7s (%s)", m.Base, m.BaseBranch)

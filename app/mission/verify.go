@@ -11,8 +11,10 @@ import (
 	"github.com/google/go-github/v60/github"
 
 	"github.com/sandpiper-bot/sandpiper/app/installation"
+	"github.com/sandpiper-bot/sandpiper/app/outcome"
 	"github.com/sandpiper-bot/sandpiper/app/policy"
 	"github.com/sandpiper-bot/sandpiper/app/store"
+	"github.com/sandpiper-bot/sandpiper/app/tree"
 	"github.com/sandpiper-bot/sandpiper/checks"
 	"github.com/sandpiper-bot/sandpiper/sandbox"
 )
@@ -75,23 +77,23 @@ func (e *Engine) verify(ctx context.Context, m *store.Mission) (next, error) {
 }
 
 // checksOf gives the checks that the policy names, or those that the tree suggests.
-func (e *Engine) checksOf(m *store.Mission, commit string) (*commitTree, []checks.Check, error) {
+func (e *Engine) checksOf(m *store.Mission, commit string) (*tree.Tree, []checks.Check, error) {
 	p, err := policyOf(m)
 	if err != nil {
 		return nil, nil, err
 	}
-	tree, err := readTree(e.Git.Dir(storeKey(m.RepositoryID)), commit)
+	files, err := tree.Open(e.Git.Dir(storeKey(m.RepositoryID)), commit)
 	if err != nil {
 		return nil, nil, err
 	}
 	if p.Checks == nil {
-		return tree, checks.Detect(tree), nil
+		return files, checks.Detect(files), nil
 	}
 	list := []checks.Check{}
 	for _, c := range p.Checks {
 		list = append(list, checkOf(c))
 	}
-	return tree, list, nil
+	return files, list, nil
 }
 
 // networkOf is what the policy opens to every command of a mission.
@@ -206,7 +208,7 @@ func (e *Engine) verifyPull(ctx context.Context, m *store.Mission) (next, error)
 	if err := e.Store.SaveRun(ctx, run); err != nil {
 		return next{}, err
 	}
-	m.Outcome, m.Message = string(Checked), describeResults(results)
+	m.Outcome, m.Message = string(outcome.Checked), describeResults(results)
 	return next{step: stepArchive, found: m.Message}, nil
 }
 

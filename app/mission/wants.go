@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-github/v60/github"
 
 	"github.com/sandpiper-bot/sandpiper/app/installation"
+	"github.com/sandpiper-bot/sandpiper/app/outcome"
 	"github.com/sandpiper-bot/sandpiper/app/store"
 )
 
@@ -30,9 +31,9 @@ func (e *Engine) obey(ctx context.Context, m *store.Mission) (next, error) {
 	}
 	switch m.Want {
 	case wantCancel:
-		m.Outcome, m.Message = string(Cancelled), "cancelled by "+m.WantBy
+		m.Outcome, m.Message = string(outcome.Cancelled), "cancelled by "+m.WantBy
 	case wantGone:
-		m.Outcome, m.Message = string(Cancelled), "what it worked on is gone: deleted, moved, taken out of the merge queue, or out of the App's reach"
+		m.Outcome, m.Message = string(outcome.Cancelled), "what it worked on is gone: deleted, moved, taken out of the merge queue, or out of the App's reach"
 	case wantEnd:
 		m.Message = fmt.Sprintf("the pull request was closed by %s", m.WantBy)
 	case wantMerged:
@@ -41,7 +42,7 @@ func (e *Engine) obey(ctx context.Context, m *store.Mission) (next, error) {
 		if err := e.closePull(ctx, m); err != nil {
 			return next{}, err
 		}
-		m.Outcome, m.Message = string(Cancelled), "discarded by "+m.WantBy
+		m.Outcome, m.Message = string(outcome.Cancelled), "discarded by "+m.WantBy
 	default:
 		return next{}, fmt.Errorf("want %q of mission %s is not known", m.Want, m.ID)
 	}
@@ -50,7 +51,7 @@ func (e *Engine) obey(ctx context.Context, m *store.Mission) (next, error) {
 	}
 	to := stepClose
 	if m.Want == wantCancel { // a round of it; the pull request goes on waiting
-		to = afterEnd(m, &ended{outcome: Cancelled})
+		to = afterEnd(m, &outcome.Ended{Outcome: outcome.Cancelled})
 	}
 	return next{step: to}, e.Store.Wanted(ctx, m.ID)
 }

@@ -1,6 +1,7 @@
 package mission
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/sandpiper-bot/sandpiper/app/installation"
+	"github.com/sandpiper-bot/sandpiper/app/outcome"
 	"github.com/sandpiper-bot/sandpiper/app/store"
 	"github.com/sandpiper-bot/sandpiper/sandbox"
 	"github.com/sandpiper-bot/sandpiper/sandbox/git"
@@ -166,7 +168,7 @@ func (e *Engine) archive(ctx context.Context, m *store.Mission) (next, error) {
 
 // close is archive for a mission that waits for nothing more.
 func (e *Engine) close(ctx context.Context, m *store.Mission) (next, error) {
-	if err := e.clear(ctx, m, orFirst(m.Message, "the mission is over")); err != nil {
+	if err := e.clear(ctx, m, cmp.Or(m.Message, "the mission is over")); err != nil {
 		return next{}, err
 	}
 	if err := e.takeLabel(ctx, m); err != nil {
@@ -175,14 +177,14 @@ func (e *Engine) close(ctx context.Context, m *store.Mission) (next, error) {
 	if err := e.finish(ctx, m); err != nil {
 		return next{}, err
 	}
-	return next{step: stepEnded, found: orFirst(m.Message, m.Outcome)}, nil
+	return next{step: stepEnded, found: cmp.Or(m.Message, m.Outcome)}, nil
 }
 
 // finish tells the end. The comment is a courtesy: an issue that is gone keeps no mission from ending.
 func (e *Engine) finish(ctx context.Context, m *store.Mission) error {
 	m.UpdatedAt = e.Now()
 	err := errors.Join(e.tell(ctx, m), e.tellRound(ctx, m))
-	if err != nil && finalClass(err) == nil && m.Failures < mostTries-1 {
+	if err != nil && outcome.Class(err) == nil && m.Failures < outcome.MostTries-1 {
 		return err
 	}
 	if err != nil {
@@ -217,7 +219,7 @@ func (e *Engine) catchUp(ctx context.Context, c webhooks.InstallationChanged) er
 		if m.Head != "" {
 			err = errors.Join(err, e.mendRuns(ctx, m))
 		}
-		if finalClass(err) == nil {
+		if outcome.Class(err) == nil {
 			errs = append(errs, err)
 		}
 	}

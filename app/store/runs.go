@@ -110,6 +110,14 @@ func (s *Store) AddEffect(ctx context.Context, key string, id int64, now time.Ti
 	return nil
 }
 
+// DropEffect forgets what was done, because it was undone since.
+func (s *Store) DropEffect(ctx context.Context, key string) error {
+	if _, err := s.exec(ctx, `delete from effects where key = ?`, key); err != nil {
+		return fmt.Errorf("effect %s: %w", key, err)
+	}
+	return nil
+}
+
 // Effects gives the keys, in order, of what was done under keys that begin so.
 func (s *Store) Effects(ctx context.Context, begin string) (keys []string, err error) {
 	rows, err := s.query(ctx, `select key from effects where key like ? order by key`, begin+"%")

@@ -1,4 +1,4 @@
-package mission
+package say
 
 import (
 	"context"
@@ -14,24 +14,24 @@ import (
 // (anthropics/claude-code#85760). So the bot answers no more often than people would ask in one thread.
 const (
 	mostReplies = 20
-	replyWindow = time.Hour
+	ReplyWindow = time.Hour
 )
 
-// repliesIn begins the key of each answer to a command in one thread.
-func repliesIn(repo installation.Repo, number int) string {
+// RepliesIn begins the key of each answer to a command in one thread.
+func RepliesIn(repo installation.Repo, number int) string {
 	return fmt.Sprintf("reply:%d:%d:", repo.ID, number)
 }
 
-// mute says whether a thread has had its answers for now, and tells it there, once.
-func (e *Engine) mute(ctx context.Context, gh *github.Client, repo installation.Repo, number int, key string) (bool, error) {
-	if _, answered, err := e.Store.Effect(ctx, repliesIn(repo, number)+key); answered || err != nil {
+// Mute says whether a thread has had its answers for now, and tells it there, once.
+func (p *Poster) Mute(ctx context.Context, gh *github.Client, repo installation.Repo, number int, key string) (bool, error) {
+	if _, answered, err := p.Effects.Effect(ctx, RepliesIn(repo, number)+key); answered || err != nil {
 		return false, err // the same delivery again
 	}
-	n, err := e.Store.EffectsSince(ctx, repliesIn(repo, number), e.Now().Add(-replyWindow))
+	n, err := p.Effects.EffectsSince(ctx, RepliesIn(repo, number), p.Now().Add(-ReplyWindow))
 	if n < mostReplies || err != nil {
 		return false, err
 	}
 	once := fmt.Sprintf("muted:%d:%d", repo.ID, number)
-	return true, e.sayOnce(ctx, gh, repo, number, once, fmt.Sprintf("More than %d commands in an hour look like automations that answer each other. "+
+	return true, p.Once(ctx, gh, repo, number, once, fmt.Sprintf("More than %d commands in an hour look like automations that answer each other. "+
 		"Until an hour has passed I only obey `/sandpiper cancel` and `/sandpiper discard` here, and say nothing. This is said once.", mostReplies))
 }

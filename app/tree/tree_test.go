@@ -1,4 +1,4 @@
-package mission
+package tree
 
 import (
 	"fmt"
@@ -8,8 +8,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/sandpiper-bot/sandpiper/sandbox/git"
 )
 
 // TestPathsOfOddNames: names that git checks out and other programs would not take do not keep a repository from being worked on.
@@ -33,7 +31,7 @@ func TestPathsOfOddNames(t *testing.T) {
 		fmt.Fprintf(&entries, "100644 blob %s\t%s\x00", blob, name)
 	}
 	commit := in("", "commit-tree", "-m", "odd names", in(entries.String(), "mktree", "-z"))
-	tree, err := readTree(dir, commit)
+	tree, err := Open(dir, commit)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,15 +42,5 @@ func TestPathsOfOddNames(t *testing.T) {
 	slices.Sort(got)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("paths (-want +got):\n%s", diff)
-	}
-}
-
-// TestBaseThatCannotBeCheckedOut is not the machine's fault, and to try again changes nothing.
-func TestBaseThatCannotBeCheckedOut(t *testing.T) {
-	t.Parallel()
-	cause := &git.Error{Kind: git.ErrPath, Args: []string{"read-tree"}, Stderr: "error: invalid path '.git/config'\n", Exit: 128}
-	_, final := judge(fmt.Errorf("sandbox r-1: %w", cause), 0)
-	if final == nil || final.outcome != BlockedByRule || final.message != "the base cannot be checked out: invalid path '.git/config'" {
-		t.Errorf("the work ends with %v", final)
 	}
 }

@@ -1,4 +1,8 @@
-package mission
+// Package tree reads the files of a commit out of a bare repository.
+//
+// It reads objects, and nothing else: no working tree, configuration, attribute or filter has a part in it, since all of those may be
+// somebody else's. The package must not write, fetch, or make anything of a name that it gives.
+package tree
 
 import (
 	"errors"
@@ -11,13 +15,13 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/object"
 )
 
-// commitTree is the tree of a commit in a store, read as objects: no working tree, configuration or filter is involved.
-type commitTree struct {
+// Tree is the tree of a commit.
+type Tree struct {
 	root *object.Tree
 }
 
-// readTree opens the tree of a commit in the bare repository at dir.
-func readTree(dir, commit string) (*commitTree, error) {
+// Open opens the tree of a commit in the bare repository at dir.
+func Open(dir, commit string) (*Tree, error) {
 	repo, err := gogit.PlainOpen(dir)
 	if err != nil {
 		return nil, fmt.Errorf("store %s: %w", dir, err)
@@ -30,11 +34,11 @@ func readTree(dir, commit string) (*commitTree, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tree of %s: %w", commit, err)
 	}
-	return &commitTree{root: root}, nil
+	return &Tree{root: root}, nil
 }
 
 // Exists says whether there is a regular file.
-func (t *commitTree) Exists(path string) bool {
+func (t *Tree) Exists(path string) bool {
 	entry, err := t.root.FindEntry(path)
 	return err == nil && (entry.Mode == filemode.Regular || entry.Mode == filemode.Executable || entry.Mode == filemode.Deprecated)
 }
@@ -43,7 +47,7 @@ func (t *commitTree) Exists(path string) bool {
 const mostRead = 4 << 20
 
 // Read gives a regular file, whole.
-func (t *commitTree) Read(path string) ([]byte, error) {
+func (t *Tree) Read(path string) ([]byte, error) {
 	file, err := t.root.File(path)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -61,7 +65,7 @@ func (t *commitTree) Read(path string) ([]byte, error) {
 
 // Paths lists everything that is no directory, and apart from it the submodules, without reading a blob. It gives every name that git
 // checks out, also one with a line break, which go-git would refuse: nothing is made of a name here, and who writes files by it looks.
-func (t *commitTree) Paths() (paths, submodules []string, err error) {
+func (t *Tree) Paths() (paths, submodules []string, err error) {
 	walker := object.NewTreeWalker(t.root, true, nil)
 	defer walker.Close()
 	walker.SkipPathValidation()

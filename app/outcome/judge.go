@@ -1,4 +1,4 @@
-package mission
+package outcome
 
 import (
 	"context"
@@ -16,80 +16,19 @@ import (
 	"github.com/sandpiper-bot/sandpiper/sandbox/git"
 )
 
-// Outcome is what became of a mission's work, in the words that the comment, the log and the database share.
-type Outcome string
-
-// The outcomes.
-const (
-	Changed         Outcome = "changed"
-	Checked         Outcome = "checked"
-	NoChange        Outcome = "no change needed"
-	GaveUp          Outcome = "gave up"
-	BlockedByHost   Outcome = "blocked by host"
-	BlockedByPolicy Outcome = "blocked by policy"
-	BlockedByRule   Outcome = "blocked by rule"
-	Cancelled       Outcome = "cancelled"
-	OutOfBudget     Outcome = "out of budget"
-	Infrastructure  Outcome = "infrastructure"
-)
-
-// next says what a person can do after an outcome.
-func (o Outcome) next() string {
-	switch o {
-	case Changed:
-		return "Review the pull request. Merging is yours; the bot cannot."
-	case Checked:
-		return "The checks are on the pull request. A new push runs them again."
-	case NoChange:
-		return "Say more in the issue and `/sandpiper retry`, or close it."
-	case GaveUp:
-		return "Add what is missing to the issue, then `/sandpiper retry`."
-	case BlockedByPolicy:
-		return "Mend `.github/sandpiper.yml` on the default branch, then `/sandpiper retry`."
-	case BlockedByRule:
-		return "Once that is changed: `/sandpiper retry`."
-	case Cancelled:
-		return "`/sandpiper retry` starts again from the current base."
-	case OutOfBudget:
-		return "Raise the budget in `.github/sandpiper.yml` or make the task smaller, then `/sandpiper retry`."
-	default:
-		return "`/sandpiper retry` tries again; if it stays so, ask the people who run this bot."
-	}
-}
-
-// ended is the error of a step that ends the mission's work, with a class and a sentence for people.
-type ended struct {
-	outcome Outcome
-	message string
-	cause   error // for the log
-}
-
-func (e *ended) Error() string {
-	if e.cause == nil {
-		return string(e.outcome) + ": " + e.message
-	}
-	return fmt.Sprintf("%s: %s: %v", e.outcome, e.message, e.cause)
-}
-
-func (e *ended) Unwrap() error { return e.cause }
-
-func end(outcome Outcome, cause error, format string, args ...any) error {
-	return &ended{outcome: outcome, message: fmt.Sprintf(format, args...), cause: cause}
-}
-
-// mostTries is how often a step that fails for a passing reason is tried: with the waits below, for about ten minutes.
-const mostTries = 9
+// MostTries is how often a step that fails for a passing reason is tried: with the waits below, for about ten minutes.
+const MostTries = 9
 
 // keyTries is the same for a key that GitHub does not accept, with the waits about an hour: somebody is rotating it, or sets the clock.
 const keyTries = 20
 
-// wait is how long to wait before try n+1: 1 s, 2 s, 4 s … at most 5 minutes.
-func wait(failures int) time.Duration {
+// Wait is how long to wait before try n+1: 1 s, 2 s, 4 s … at most 5 minutes.
+func Wait(failures int) time.Duration {
 	return min(time.Second<<min(failures, 9), 5*time.Minute)
 }
 
-// judge sorts the error of a step: retry at some time, or end the work with an outcome.
-func judge(err error, failures int) (retry time.Duration, final *ended) {
+// Judge sorts the error of a step: retry at some time, or end the work with an outcome.
+func Judge(err error, failures int) (retry time.Duration, final *Ended) {
 	var limited *installation.ErrLimited
 	switch {
 	case errors.As(err, &final):
@@ -97,10 +36,10 @@ func judge(err error, failures int) (retry time.Duration, final *ended) {
 	case errors.As(err, &limited):
 		return max(limited.RetryAfter, time.Second), nil
 	}
-	if final := finalClass(err); final != nil {
+	if final := Class(err); final != nil {
 		return 0, final
 	}
-	tries := mostTries
+	tries := MostTries
 	switch {
 	case errors.Is(err, installation.ErrUnauthorized):
 		tries = keyTries
@@ -108,13 +47,13 @@ func judge(err error, failures int) (retry time.Duration, final *ended) {
 		tries = 3 // not known to pass: a defect of ours more likely than weather
 	}
 	if failures+1 >= tries {
-		return 0, &ended{Infrastructure, fmt.Sprintf("this failed %d times in a row: %s", tries, plainCause(err)), err}
+		return 0, &Ended{Infrastructure, fmt.Sprintf("this failed %d times in a row: %s", tries, Plain(err)), err}
 	}
-	return wait(failures), nil
+	return Wait(failures), nil
 }
 
-// finalClass names the errors that no repetition mends.
-func finalClass(err error) *ended {
+// Class names the errors that no repetition mends; nil for all others.
+func Class(err error) *Ended {
 	if limited := (*installation.ErrLimited)(nil); errors.As(err, &limited) {
 		return nil // it holds a 403, which without the limit would be for good
 	}
@@ -134,7 +73,7 @@ func finalClass(err error) *ended {
 		{errors.Is(err, promote.ErrNothing) || errors.Is(err, sandbox.ErrNothing), NoChange, "nothing differs from the base"},
 		{errors.As(err, &refused), BlockedByRule, ""},
 		{errors.Is(err, promote.ErrBaseGone), BlockedByRule, "the branch that this started from is gone"},
-		{errors.Is(err, promote.ErrBranchMoved), BlockedByRule, branchMoved + ": somebody else has pushed to the branch of this promotion; their commits were left alone, and what this run made is kept in the store"},
+		{errors.Is(err, promote.ErrBranchMoved), BlockedByRule, BranchMoved + ": somebody else has pushed to the branch of this promotion; their commits were left alone, and what this run made is kept in the store"},
 		{errors.Is(err, git.ErrEmpty), BlockedByRule, "the repository has no commits yet"},
 		{errors.Is(err, git.ErrPath), BlockedByRule, "the base cannot be checked out: " + gitReason(err)},
 		{errors.Is(err, git.ErrNoRef), BlockedByRule, "the branch or commit to start from is gone"},
@@ -148,9 +87,9 @@ func finalClass(err error) *ended {
 			continue
 		}
 		if c.message == "" {
-			c.message = plainCause(err)
+			c.message = Plain(err)
 		}
-		return &ended{c.outcome, c.message, err}
+		return &Ended{c.outcome, c.message, err}
 	}
 	return goneClass(err)
 }
@@ -178,20 +117,20 @@ func permissionLacking(err error) string {
 }
 
 // goneClass reads GitHub's own words for things that are no more.
-func goneClass(err error) *ended {
+func goneClass(err error) *Ended {
 	var response *github.ErrorResponse
 	if !errors.As(err, &response) || response.Response == nil {
 		return nil
 	}
 	switch response.Response.StatusCode {
 	case http.StatusGone:
-		return &ended{BlockedByHost, "the issue has been deleted", err}
+		return &Ended{BlockedByHost, "the issue has been deleted", err}
 	case http.StatusNotFound:
-		return &ended{BlockedByHost, "GitHub does not show this to the bot any more (deleted, transferred, or out of the App's reach)", err}
+		return &Ended{BlockedByHost, "GitHub does not show this to the bot any more (deleted, transferred, or out of the App's reach)", err}
 	case http.StatusNotImplemented:
-		return &ended{BlockedByHost, "this GitHub does not answer a call that the bot needs", err}
+		return &Ended{BlockedByHost, "this GitHub does not answer a call that the bot needs", err}
 	case http.StatusForbidden, http.StatusUnprocessableEntity:
-		return &ended{BlockedByHost, "GitHub refused: " + response.Message, err}
+		return &Ended{BlockedByHost, "GitHub refused: " + response.Message, err}
 	}
 	return nil
 }
@@ -202,11 +141,11 @@ func passing(err error) bool {
 	if errors.As(err, &response) && response.Response != nil {
 		return response.Response.StatusCode >= 500
 	}
-	return errors.Is(err, errLag) || errors.Is(err, errNewer) || errors.Is(err, git.ErrNetwork) || errors.Is(err, installation.ErrUnreachable) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, sandbox.ErrBusy)
+	return errors.As(err, new(Passing)) || errors.Is(err, git.ErrNetwork) || errors.Is(err, installation.ErrUnreachable) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, sandbox.ErrBusy)
 }
 
-// plainCause is the innermost sentence of an error that a person can use: GitHub's words, a reason, or its last part.
-func plainCause(err error) string {
+// Plain is the innermost sentence of an error that a person can use: GitHub's words, a reason, or its last part.
+func Plain(err error) string {
 	if errors.Is(err, installation.ErrUnauthorized) {
 		return "GitHub does not accept the App's key; whoever runs the bot sees why with `sandpiper doctor`"
 	}

@@ -1,4 +1,4 @@
-package mission
+package review
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 
 // countAuthors takes back the approvals of people who wrote what is approved: GitHub keeps the author of a pull request from approving
 // it, and that is the bot, whoever has pushed onto its branch since.
-func (e *Engine) countAuthors(ctx context.Context, gh *github.Client, m *store.Mission, t *tally) error {
+func (g *Gate) countAuthors(ctx context.Context, gh *github.Client, m *store.Mission, t *tally) error {
 	if t.head == m.Head && m.Attempt == 1 { // all of it is the bot's; a later round may stand on what people have pushed
 		return nil
 	}
@@ -42,8 +42,8 @@ const filesMost = 3000
 
 // countOwners keeps the gate closed until an owner of each path that the pull request touches has approved. Who owns what is read where it
 // goes to, never from the change itself.
-func (e *Engine) countOwners(ctx context.Context, gh *github.Client, m *store.Mission, t *tally) error {
-	text, err := e.codeowners(ctx, m)
+func (g *Gate) countOwners(ctx context.Context, gh *github.Client, m *store.Mission, t *tally) error {
+	text, err := g.Evidence.Owners(ctx, m)
 	if err != nil || text == "" {
 		return err
 	}
@@ -63,7 +63,7 @@ func (e *Engine) countOwners(ctx context.Context, gh *github.Client, m *store.Mi
 			continue
 		}
 		known[key] = true
-		why, err := e.ownerApproved(ctx, m, owners, t.approved)
+		why, err := g.ownerApproved(ctx, m, owners, t.approved)
 		if err != nil {
 			return err
 		}
@@ -72,34 +72,6 @@ func (e *Engine) countOwners(ctx context.Context, gh *github.Client, m *store.Mi
 		}
 	}
 	return nil
-}
-
-// codeowners is the text of the file at the base that the change was made for; "" where there is none.
-func (e *Engine) codeowners(ctx context.Context, m *store.Mission) (string, error) {
-	run, err := e.Store.Run(ctx, m.Run)
-	if err != nil {
-		return "", err
-	}
-	o, err := offerOf(run)
-	if err != nil {
-		return "", err
-	}
-	base := orFirst(o.Base, m.Base)
-	// A review comes to any of the bots, and the store of the one that worked on the mission may be on another machine.
-	if err := e.ensureCommit(ctx, m, base, "+"+base+":refs/sandpiper/fetch/commits/"+base); err != nil {
-		return "", err
-	}
-	tree, err := readTree(e.Git.Dir(storeKey(m.RepositoryID)), base)
-	if err != nil {
-		return "", err
-	}
-	for _, name := range promote.OwnersFiles() {
-		if tree.Exists(name) {
-			text, err := tree.Read(name)
-			return string(text), err
-		}
-	}
-	return "", nil
 }
 
 func pullPaths(ctx context.Context, gh *github.Client, m *store.Mission) (paths []string, err error) {
@@ -122,7 +94,7 @@ func pullPaths(ctx context.Context, gh *github.Client, m *store.Mission) (paths 
 }
 
 // ownerApproved says why none of the owners has approved; "" when one has.
-func (e *Engine) ownerApproved(ctx context.Context, m *store.Mission, owners, approved []string) (why string, err error) {
+func (g *Gate) ownerApproved(ctx context.Context, m *store.Mission, owners, approved []string) (why string, err error) {
 	why = "none of whom has approved"
 	for _, o := range owners {
 		org, team, isTeam := strings.Cut(strings.TrimPrefix(o, "@"), "/")
@@ -133,7 +105,7 @@ func (e *Engine) ownerApproved(ctx context.Context, m *store.Mission, owners, ap
 			continue
 		}
 		for _, login := range approved {
-			member, err := e.memberOf(ctx, m, org, team, login)
+			member, err := g.memberOf(ctx, m, org, team, login)
 			var denied *installation.ErrPermission
 			switch {
 			case errors.As(err, &denied):
@@ -150,8 +122,8 @@ func (e *Engine) ownerApproved(ctx context.Context, m *store.Mission, owners, ap
 
 // memberOf says whether a person is in a team, or in one below it. It wants a permission that the App need not have:
 // *installation.ErrPermission then.
-func (e *Engine) memberOf(ctx context.Context, m *store.Mission, org, team, login string) (bool, error) {
-	gh, err := e.GitHub.Client(ctx, repoOf(m), installation.Members)
+func (g *Gate) memberOf(ctx context.Context, m *store.Mission, org, team, login string) (bool, error) {
+	gh, err := g.GitHub.Client(ctx, repoOf(m), installation.Members)
 	if err != nil {
 		return false, err
 	}

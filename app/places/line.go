@@ -1,4 +1,4 @@
-package mission
+package places
 
 import (
 	"cmp"
@@ -20,7 +20,7 @@ type queued struct {
 // has waited longest, so that nobody who is noisy starves the others. It counts as if all who are before it had begun, and so
 // takes one sort instead of one for each of them: within a repository and within an installation the counts only grow.
 // Those whose repository or installation is full are behind all others, since they cannot begin before a place there is free.
-func line(all []store.Place, most Places) []queued {
+func line(all []store.Place, most Limits) []queued {
 	repositories, installations := map[int64]int{}, map[int64]int{}
 	var waiting []queued
 	for _, p := range all {

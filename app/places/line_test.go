@@ -1,4 +1,4 @@
-package mission
+package places
 
 import (
 	"cmp"
@@ -38,7 +38,7 @@ func TestLineIsFair(t *testing.T) {
 		waits("noisy-1", 1, 10, 0), waits("noisy-2", 1, 10, 1), waits("noisy-3", 1, 11, 2), waits("noisy-4", 1, 10, 3),
 		waits("quiet", 2, 20, 9), works(1, 12, "here"),
 	}
-	got := ids(line(all, Places{Repository: 9, Installation: 9}))
+	got := ids(line(all, Limits{Repository: 9, Installation: 9}))
 	if diff := gocmp.Diff([]string{"quiet", "noisy-1", "noisy-3", "noisy-2", "noisy-4"}, got); diff != "" {
 		t.Error(diff)
 	}
@@ -49,7 +49,7 @@ func TestLineHasWhoCannotBeginAtItsEnd(t *testing.T) {
 	all := []store.Place{
 		works(1, 10, "elsewhere"), waits("full-repository", 1, 10, 0), waits("may", 1, 11, 5), waits("full-installation", 1, 12, 6), waits("other", 2, 20, 7),
 	}
-	line := line(all, Places{Repository: 1, Installation: 2})
+	line := line(all, Limits{Repository: 1, Installation: 2})
 	if diff := gocmp.Diff([]string{"other", "may", "full-installation", "full-repository"}, ids(line)); diff != "" {
 		t.Error(diff)
 	}
@@ -103,7 +103,7 @@ func TestLineIsTheRuleWordByWord(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
 		all := crowd(rng, 1+rng.IntN(40))
-		if diff := gocmp.Diff(oneByOne(all), ids(line(all, Places{Repository: 1000, Installation: 1000}))); diff != "" {
+		if diff := gocmp.Diff(oneByOne(all), ids(line(all, Limits{Repository: 1000, Installation: 1000}))); diff != "" {
 			t.Fatalf("%+v\n%s", all, diff)
 		}
 	}
@@ -111,7 +111,7 @@ func TestLineIsTheRuleWordByWord(t *testing.T) {
 
 func TestPlan(t *testing.T) {
 	t.Parallel()
-	e := New(Config{Settings: Settings{Host: "here", Places: Places{Host: 2, Repository: 1, Installation: 9}}})
+	most := Limits{Host: 2, Repository: 1, Installation: 9}
 	told := waits("told", 1, 14, 4)
 	told.Position = 25
 	busy := waits("busy", 1, 10, 0)
@@ -127,7 +127,7 @@ func TestPlan(t *testing.T) {
 		"somebody is at work on the first": {"", store.Plan{Begin: []string{"first"}, Tell: map[string]int{"second": 3, "third": 4}}},
 		"which is we":                      {"busy", store.Plan{Begin: []string{"busy"}, Tell: map[string]int{"first": 2, "second": 3, "third": 4}}},
 	} {
-		got := e.plan(all, tt.self, noon.Add(time.Minute))
+		got := Plan(all, most, "here", tt.self, noon.Add(time.Minute))
 		if diff := gocmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%s: (-want +got)\n%s", name, diff)
 		}
@@ -137,14 +137,14 @@ func TestPlan(t *testing.T) {
 // TestPositionsAreToldRarely has 1,000 missions begin one after the other: the last one's position changes 1,000 times.
 func TestPositionsAreToldRarely(t *testing.T) {
 	t.Parallel()
-	e := New(Config{Settings: Settings{Host: "here", Places: Places{Host: 1, Repository: 2000, Installation: 2000}}})
+	most := Limits{Host: 1, Repository: 2000, Installation: 2000}
 	var all []store.Place
 	for i := range 1000 {
 		all = append(all, waits(fmt.Sprintf("m-%04d", i), 1, 1, i))
 	}
 	told := 0
 	for len(all) > 0 {
-		plan := e.plan(all, "", noon.Add(time.Hour))
+		plan := Plan(all, most, "here", "", noon.Add(time.Hour))
 		for i := range all {
 			if position, tell := plan.Tell[all[i].ID]; tell {
 				all[i].Position = position
@@ -162,9 +162,9 @@ func BenchmarkPlan(b *testing.B) {
 	for _, n := range []int{1000, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			all := crowd(rand.New(rand.NewPCG(1, 2)), n)
-			e := New(Config{Settings: Settings{Host: "here", Places: Places{Host: n, Repository: 2, Installation: 10}}})
+			most := Limits{Host: n, Repository: 2, Installation: 10}
 			for b.Loop() {
-				e.plan(all, "", noon.Add(time.Hour))
+				Plan(all, most, "here", "", noon.Add(time.Hour))
 			}
 		})
 	}
