@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandpiper-bot/sandpiper/sandbox/fastimport"
-	"github.com/sandpiper-bot/sandpiper/sandbox/jail"
+	"github.com/sandpiper-bot/sandpiper/sandbox/internal/room"
 )
 
 // maxPath is the longest path that goes into a result: no file system of Linux could check out a longer one in one call.
@@ -20,7 +20,7 @@ const maxPath = unix.PathMax - 1
 // holdToCaps takes out what is too large for the result, and refuses what a snapshot of everything would lose.
 func (c *collector) holdToCaps() error {
 	var total int64
-	room := jail.Spare(c.Scratch) // git would find it out when nobody can write any more
+	spare := room.Spare(c.Scratch) // git would find it out when nobody can write any more
 	largest := c.Caps.File
 	if c.Everything {
 		largest = c.Caps.Kept
@@ -44,8 +44,8 @@ func (c *collector) holdToCaps() error {
 		if total += ch.size; total > c.Caps.Total {
 			return fmt.Errorf("changed files: %w of %d bytes", errTooMuch, c.Caps.Total)
 		}
-		if total > room {
-			return fmt.Errorf("changed files: %w of the %d bytes that the disk has room for; make room, or remove files in the sandbox", errTooMuch, room)
+		if total > spare {
+			return fmt.Errorf("changed files: %w of the %d bytes that the disk has room for; make room, or remove files in the sandbox", errTooMuch, spare)
 		}
 		kept = append(kept, ch)
 	}

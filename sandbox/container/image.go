@@ -134,13 +134,14 @@ func (i image) unpacked(ctx context.Context, key string, fill func(dir string) e
 		return nil
 	}
 	if _, err := os.Stat(filepath.Join(i.cache, target)); err != nil {
-		dir, err := os.MkdirTemp(i.cache, "new-")
-		if err != nil {
+		// By the name that is locked, so that what one who was killed has left is found, and removed, by the next.
+		dir := filepath.Join(i.cache, "new-"+digest(i.name))
+		if err := os.RemoveAll(dir); err != nil {
 			return err
 		}
 		defer os.RemoveAll(dir)
 		root := filepath.Join(dir, "root")
-		if err := os.Mkdir(root, 0o755); err != nil {
+		if err := errors.Join(os.Mkdir(dir, 0o700), os.Mkdir(root, 0o755)); err != nil {
 			return err
 		}
 		if err := fill(root); err != nil {

@@ -66,3 +66,35 @@ func TestUnpackReadsToTheEnd(t *testing.T) {
 		t.Errorf("a broken one: %v", err)
 	}
 }
+
+// TestUnpackedAfterACrash: what one who was killed has left of an image is gone once it is unpacked.
+func TestUnpackedAfterACrash(t *testing.T) {
+	t.Parallel()
+	i := image{name: "an-image", cache: filepath.Join(t.TempDir(), "images")}
+	killed := errors.New("killed")
+	for _, left := range []string{"first", "second"} {
+		var at string
+		err := i.unpacked(t.Context(), left, func(dir string) error {
+			at = filepath.Dir(dir)
+			return killed
+		})
+		if !errors.Is(err, killed) {
+			t.Fatal(err)
+		}
+		// As it was before the end of that call.
+		if err := os.MkdirAll(filepath.Join(at, "root", left), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := i.unpacked(t.Context(), left, func(dir string) error {
+			if found, err := os.ReadDir(dir); len(found) > 0 || err != nil {
+				t.Errorf("%s: filled where %d files lie: %v", left, len(found), err)
+			}
+			return nil
+		}); err != nil {
+			t.Errorf("%s: %v", left, err)
+		}
+	}
+	if found, err := filepath.Glob(filepath.Join(i.cache, "new-*")); len(found) > 0 || err != nil {
+		t.Errorf("left: %q, %v", found, err)
+	}
+}

@@ -1,14 +1,7 @@
 package jail
 
-// What commands leave free of a file system, whatever their own limits allow. The database, the records and the logs of the bot
-// lie beside the workspaces: when nothing can be written any more, not even the command that filled the disk can be recorded
-// and removed. 256 MiB is the log of a command four times over, and what a database grows by in months; 10,000 files are
-// more than the records of a hundred runs. A small file system keeps a twentieth, so that most of it can be used.
-const (
-	reservedBytes = 256 << 20
-	reservedFiles = 10_000
-)
+import "github.com/sandpiper-bot/sandpiper/sandbox/internal/room"
 
 // Reserve is how many bytes of a file system of a size commands leave free: what runs is ended there, and what begins
 // below it can clean up, but add next to nothing; below half of it nothing begins.
-func Reserve(size int64) int64 { return min(reservedBytes, size/20) }
+func Reserve(size int64) int64 { return room.Reserve(size) }

@@ -5,11 +5,13 @@ import (
 	"math"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandpiper-bot/sandpiper/sandbox/internal/room"
 )
 
 // reserve is what a command leaves of a file system.
 func reserve(fs unix.Statfs_t) Usage {
-	return Usage{Reserve(int64(fs.Blocks) * fs.Bsize), int(min(reservedFiles, fs.Files/20))}
+	return Usage{Reserve(int64(fs.Blocks) * fs.Bsize), int(min(room.Files, fs.Files/20))}
 }
 
 // free is what ordinary users can have (statfs(2): f_bavail), as one of whom the bot may run.
@@ -54,15 +56,4 @@ func fullness(dirs []string) []unix.Statfs_t {
 		_ = unix.Statfs(dir, &room[i])
 	}
 	return room
-}
-
-// Spare is how many bytes may be written by the bot itself where a directory lies, when it records what a command left: half of
-// the reserve is for that, and the other half for its database.
-func Spare(dir string) int64 {
-	fs := fullness([]string{dir})[0]
-	size := int64(fs.Blocks) * fs.Bsize
-	if size == 0 {
-		return math.MaxInt64
-	}
-	return max(int64(fs.Bavail)*fs.Bsize-Reserve(size)/2, 0)
 }

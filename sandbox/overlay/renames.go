@@ -11,7 +11,7 @@ import (
 // On an overlay that an ordinary user has mounted, rename(2) of a directory of the base gives EXDEV, as between two file systems: the mark
 // that would say where it was is root's (redirect_dir in the kernel's documentation of overlayfs). mv copies then; git mv gives up, and
 // so do some installers. Whoever sees that happen is told what helps.
-const renameHint = "\n[sandpiper: a rename was refused with EXDEV. Directories of the base cannot be renamed here: mv copies them, git mv does not. " +
+const renameHint = "\n[sandpiper: if EXDEV was said of a rename: directories of the base cannot be renamed here. mv copies them, git mv does not. " +
 	"`backend: worktree` in the policy gives this repository workspaces in which they can be.]\n"
 
 // refusals looks for what programs say of EXDEV: by strerror, or by the name that node and others give it.
@@ -47,8 +47,8 @@ func (r *refusals) tell(w sandbox.Workspace, b *Backend, s sandbox.Stdio) []sand
 	if s.Err != nil {
 		_, _ = io.WriteString(s.Err, renameHint)
 	}
-	return []sandbox.Finding{{Run: w.ID, Time: b.o.Now().UTC(), Kind: "overlay.rename", Severity: "low", Observer: "host", Outcome: "contained",
-		Evidence: "a rename was refused with EXDEV: `backend: worktree` in the policy lets directories of the base be renamed"}}
+	return []sandbox.Finding{{Run: w.ID, Time: b.o.Now().UTC(), Kind: "overlay.rename", Severity: "low", Observer: "sandbox-claimed", Outcome: "contained",
+		Evidence: "the command's output speaks of EXDEV, which renames of directories of the base are refused with here: `backend: worktree` in the policy allows them"}}
 }
 
 // watched is one stream.

@@ -1,6 +1,7 @@
 package reaper_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -16,6 +17,7 @@ import (
 	"github.com/sandpiper-bot/sandpiper/sandbox"
 	"github.com/sandpiper-bot/sandpiper/sandbox/git"
 	"github.com/sandpiper-bot/sandpiper/sandbox/gitstore"
+	"github.com/sandpiper-bot/sandpiper/sandbox/internal/flock"
 	"github.com/sandpiper-bot/sandpiper/sandbox/overlay"
 	"github.com/sandpiper-bot/sandpiper/sandbox/reaper"
 	"github.com/sandpiper-bot/sandpiper/sandbox/sandboxtest"
@@ -286,5 +288,37 @@ func TestKeepWhatWasDiscarded(t *testing.T) {
 	}
 	if err := f.Manager.Keep(t.Context(), "r-kept-1", time.Now(), "too late"); !errors.Is(err, sandbox.ErrUnknown) {
 		t.Errorf("keep what is forgotten: %v, want ErrUnknown", err)
+	}
+}
+
+// TestKeepWaitsForDiscard: the record of a discarded sandbox is not written by two at once, and no lock stays in the archive.
+func TestKeepWaitsForDiscard(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.create(t, "r-kept-1")
+	if _, err := f.Manager.Discard(t.Context(), "r-kept-1"); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(f.StateDir, "archive/r-kept-1/lock")
+	lock, err := flock.Try(file, flock.Exclusive) // as a Discard that is at its end
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := f.Manager.Keep(ctx, "r-kept-1", time.Now().Add(time.Hour), "too early"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("keep while it is written: %v", err)
+	}
+	if err := errors.Join(os.Remove(file), lock.Unlock()); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Manager.Keep(t.Context(), "r-kept-1", time.Now().Add(time.Hour), "now"); err != nil {
+		t.Error(err)
+	}
+	if rec, err := f.Manager.Record("r-kept-1"); err != nil || rec.Keep == nil || rec.Keep.Reason != "now" {
+		t.Errorf("kept: %+v, %v", rec.Keep, err)
+	}
+	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the lock stays: %v", err)
 	}
 }
