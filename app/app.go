@@ -339,6 +339,9 @@ func (a *App) housekeeping(ctx context.Context) {
 		if _, err := a.Store.Forget(ctx, a.options.Now().AddDate(0, -1, 0)); err != nil && ctx.Err() == nil {
 			a.Log.Error("deliveries", "error", err)
 		}
+		if _, err := a.Store.ForgetEffects(ctx, a.options.Now().AddDate(0, -1, 0)); err != nil && ctx.Err() == nil {
+			a.Log.Error("effects", "error", err)
+		}
 		select {
 		case <-ctx.Done():
 			return

@@ -19,19 +19,19 @@ import (
 // dialect is where the two databases differ. Everything else is one text for both.
 type dialect struct {
 	driver string
-	types  *strings.Replacer // of the migrations
+	types  *strings.Replacer // of the migrations, and of ranges of bytes
 	rebind func(query string) string
 }
 
 var sqlite = dialect{
 	driver: "sqlite",
-	types:  strings.NewReplacer("INT64", "integer", "BLOB", "blob", "SERIAL", "integer primary key", "STRICT", "strict"),
+	types:  strings.NewReplacer("INT64", "integer", "BLOB", "blob", "SERIAL", "integer primary key", "STRICT", "strict", "BYTEWISE", "collate binary"),
 	rebind: func(query string) string { return query },
 }
 
 var pg = dialect{
 	driver: "pgx",
-	types:  strings.NewReplacer("INT64", "bigint", "BLOB", "bytea", "SERIAL", "bigint generated always as identity primary key", " STRICT", ""),
+	types:  strings.NewReplacer("INT64", "bigint", "BLOB", "bytea", "SERIAL", "bigint generated always as identity primary key", " STRICT", "", "BYTEWISE", `collate "C"`),
 	rebind: numbered,
 }
 

@@ -120,7 +120,7 @@ func (s *Store) DropEffect(ctx context.Context, key string) error {
 
 // Effects gives the keys, in order, of what was done under keys that begin so.
 func (s *Store) Effects(ctx context.Context, begin string) (keys []string, err error) {
-	rows, err := s.query(ctx, `select key from effects where key like ? order by key`, begin+"%")
+	rows, err := s.query(ctx, s.types.Replace(`select key from effects where `+keyBegins+` order by key BYTEWISE`), begin, after(begin))
 	if err != nil {
 		return nil, fmt.Errorf("effects %s: %w", begin, err)
 	}
@@ -137,8 +137,27 @@ func (s *Store) Effects(ctx context.Context, begin string) (keys []string, err e
 
 // EffectsSince counts what was done since a moment under keys that begin so.
 func (s *Store) EffectsSince(ctx context.Context, begin string, since time.Time) (n int, err error) {
-	if err := s.row(ctx, `select count(*) from effects where key like ? and at >= ?`, begin+"%", millis(since)).Scan(&n); err != nil {
+	if err := s.row(ctx, s.types.Replace(`select count(*) from effects where `+keyBegins+` and at >= ?`), begin, after(begin), millis(since)).Scan(&n); err != nil {
 		return 0, fmt.Errorf("effects %s: %w", begin, err)
 	}
 	return n, nil
+}
+
+// keyBegins is a range that the index effects_begin answers, which it does not for "like".
+const keyBegins = `key BYTEWISE >= ? and key BYTEWISE < ?`
+
+// after is the first key behind all that begin so. What they begin with ends in ASCII.
+func after(begin string) string {
+	last := len(begin) - 1
+	return begin[:last] + string(rune(begin[last]+1))
+}
+
+// ForgetEffects removes what was done before a time, and before any mission that is still open began.
+func (s *Store) ForgetEffects(ctx context.Context, before time.Time) (int64, error) {
+	result, err := s.exec(ctx, `delete from effects where at < ? and at < (select coalesce(min(created_at), ?) from missions where ended_at = 0)`,
+		millis(before), millis(before))
+	if err != nil {
+		return 0, fmt.Errorf("forget effects: %w", err)
+	}
+	return result.RowsAffected()
 }
