@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"mime"
 	"net/http"
@@ -95,8 +96,13 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Event:      r.Header.Get("X-GitHub-Event"),
 		ReceivedAt: h.Clock(),
 	}
+	sent := r.Body
 	status, refused := h.take(w, r, &d)
 	if refused != nil {
+		if refused.status == http.StatusRequestEntityTooLarge && r.Header.Get("Expect") == "" {
+			// Who still sends when the connection is closed sees it reset, and not the answer (RFC 9112, 9.6).
+			_, _ = io.CopyN(io.Discard, sent, 2*MaxBody)
+		}
 		h.Observe(d.Event, "refused")
 		h.Logger.Warn("webhook refused", "class", refused.class, "status", refused.status, "event", d.Event, "delivery", d.ID)
 		if refused.status == http.StatusMethodNotAllowed {
