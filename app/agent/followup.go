@@ -35,6 +35,16 @@ const (
 	sidesDir  = "sides/conflicts"
 )
 
+// place is where a file lies. Where the two sides have a file and a directory of one name, both conflict; the file gets another.
+func (s *Sides) place(name string) string {
+	at := name
+	taken := func(other string) bool { return strings.HasPrefix(other, at+"/") || other == at && other != name }
+	for slices.ContainsFunc(slices.Collect(maps.Keys(s.Files)), taken) {
+		at += "~"
+	}
+	return path.Join(sidesDir, at)
+}
+
 // write lays the sides down, and lists them.
 func (s *Sides) write(w *writer) (items []Item, err error) {
 	patch := Item{Kind: "sides", Source: "the pull request as a patch", File: patchFile}
@@ -44,7 +54,7 @@ func (s *Sides) write(w *writer) (items []Item, err error) {
 	}
 	items = append(items, patch)
 	for _, name := range slices.Sorted(maps.Keys(s.Files)) {
-		item := Item{Kind: "sides", Source: name, File: path.Join(sidesDir, name)}
+		item := Item{Kind: "sides", Source: name, File: s.place(name)}
 		item.measure(string(s.Files[name]))
 		switch {
 		case !plainPath(name):
@@ -70,7 +80,7 @@ func (s *Sides) render(w io.Writer) {
 			fmt.Fprintf(w, "- %s is in conflict, and is not given.\n", Line(name))
 			continue
 		}
-		fmt.Fprintf(w, "- %s/%s/%s is in conflict: the first part of each mark is the branch, then what both came from, then the pull request.\n", Inside, sidesDir, Line(name))
+		fmt.Fprintf(w, "- %s/%s is in conflict: the first part of each mark is the branch, then what both came from, then the pull request.\n", Inside, Line(s.place(name)))
 	}
 	fmt.Fprintln(w)
 }
