@@ -13,10 +13,10 @@ import (
 func TestByHandIsOnRecord(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
+	id := b.create()
 	if got := b.want(0, "findings", "list", "--json"); got != "[]" {
 		t.Errorf("no findings are %q", got)
 	}
-	id := b.create()
 	b.want(0, "sandbox", "exec", id, "--net", "allowed.example", "--", "sh", "-c",
 		`git ls-remote http://denied.example/a 2>/dev/null; mkfifo pipe; : keep-this-argument-out`)
 	b.want(0, "sandbox", "changes", id)
@@ -55,5 +55,17 @@ func TestByHandIsOnRecord(t *testing.T) {
 	export := b.want(0, "findings", "export")
 	if n := strings.Count(export, `"class_uid":2004`); n != strings.Count(list, "\n")+1 {
 		t.Errorf("%d findings exported:\n%s", n, export)
+	}
+}
+
+// TestNoRecordIsNotAnEmptyOne asks in a state directory that is no bot's.
+func TestNoRecordIsNotAnEmptyOne(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"findings", "list"}, {"audit", "verify"}, {"audit", "export"}} {
+		b := newBench(t)
+		code, out, said := b.run("", args...)
+		if code != 1 || out != "" || !strings.Contains(said, "there is no database of a bot") {
+			t.Errorf("%v: exit status %d, %q, %q", args, code, out, said)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 
@@ -19,11 +20,16 @@ type record struct {
 	audit  *audit.Log
 }
 
-// openRecord opens the bot's database, which may be in use by the bot.
+// openRecord opens the bot's database, which may be in use by the bot. It makes none: an empty one would say that nothing was seen.
 func openRecord(ctx context.Context, environ []string) (*record, error) {
 	c, err := config.Load(environ)
 	if err != nil {
 		return nil, usageError(err)
+	}
+	if file := c.Database(); !store.IsPostgres(file) {
+		if _, err := os.Stat(file); err != nil {
+			return nil, fmt.Errorf("there is no database of a bot (SANDPIPER_STATE_DIR is %s): %w", c.StateDir, err)
+		}
 	}
 	return openRecordOf(ctx, c)
 }
