@@ -75,7 +75,7 @@ func (e *Engine) slash(ctx context.Context, c webhooks.Slash) (string, error) {
 	}
 	verb, known := verbs[c.Verb]
 	if !known {
-		return answer("There is no command `" + strings.ReplaceAll(c.Verb, "`", "") + "`.\n\n" + helpText)
+		return e.unknown(ctx, gh, repo, c, key)
 	}
 	if c.IsPR && (m == nil || m.Kind == store.KindChecks) && (c.Verb == "fix" || c.Verb == "continue" || c.Verb == "update") {
 		text, err := e.stack(ctx, gh, trigger{meta: c.Meta, repo: repo, issue: c.Issue, by: c.Author, key: key, instruction: c.Args, at: c.At, role: who.Word()})
@@ -92,6 +92,30 @@ func (e *Engine) slash(ctx context.Context, c webhooks.Slash) (string, error) {
 		return "", err
 	}
 	return answer(text)
+}
+
+// mostUnknown is how often a person is told in an hour which commands there are: who has seen it twice reads it there.
+const mostUnknown = 2
+
+// unknown answers a command that there is not, and then is quiet to who goes on with such: it may be a script.
+func (e *Engine) unknown(ctx context.Context, gh *github.Client, repo installation.Repo, c webhooks.Slash, key string) (string, error) {
+	told := fmt.Sprintf("unknown:%d:%s:", repo.ID, strings.ToLower(c.Author.Login))
+	_, answered, err := e.Store.Effect(ctx, told+key)
+	if answered || err != nil {
+		return "no such command", err
+	}
+	n, err := e.Store.EffectsSince(ctx, told, e.Now().Add(-say.ReplyWindow))
+	if err != nil {
+		return "", err
+	}
+	if n >= mostUnknown {
+		return "no such command (not said: told already)", nil
+	}
+	text := "There is no command `" + strings.ReplaceAll(c.Verb, "`", "") + "`.\n\n" + helpText
+	if n == mostUnknown-1 {
+		text += "\n\n@" + c.Author.Login + ": for an hour I do not answer commands of yours that I do not know. Those above I obey."
+	}
+	return "no such command", e.say.Once(ctx, gh, repo, c.Number, told+key, text)
 }
 
 // missionAt is the mission that a comment is about: on a pull request of ours that is the one which opened it; nil when there

@@ -47,6 +47,27 @@ func TestCase02NoLoopWithAnotherBot(t *testing.T) {
 	}
 }
 
+// TestCase02UnknownCommandsAreAnsweredTwice has a script of a person write a command that there is not, again and again.
+func TestCase02UnknownCommandsAreAnsweredTwice(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, calc(fixes))
+	w.start()
+	n := w.openIssue("Sum returns 0", "")
+	for range 6 {
+		w.say("octavia", n, "/sandpiper zork")
+	}
+	w.until("all have been handled", func() bool {
+		return strings.Count(w.bot.text(), `"event":"issue_comment","action":"created","outcome"`) == 6
+	})
+	if got := w.comments(n); len(got) != 2 || !strings.Contains(got[1], "for an hour I do not answer") || strings.Contains(got[0], "for an hour I do not answer") {
+		t.Errorf("said %q, want the help twice and, at last, that there is no more", got)
+	}
+	w.say("rita", n, "/sandpiper zork")
+	w.until("another person is answered", func() bool { return len(w.comments(n)) == 3 })
+	w.say("octavia", n, "/sandpiper status")
+	w.until("what is a command is answered", func() bool { return w.said(n, "no mission here yet") })
+}
+
 // TestCase04OtherLabelsChangeNothing has others put labels on and take them off while the agent works (Mentra-Community/MentraOS#3174).
 func TestCase04OtherLabelsChangeNothing(t *testing.T) {
 	t.Parallel()
