@@ -91,6 +91,7 @@ microbench: ## run the Go benchmarks
 
 .PHONY: build
 build: ## make bin/sandpiper, one static file
+	@echo "building bin/sandpiper; the first time takes minutes"
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/sandpiper ./cmd/sandpiper
 
 .PHONY: needs
