@@ -108,7 +108,7 @@ func (p *publication) askOwners(ctx context.Context, pull *github.PullRequest) e
 	if !p.req.Reviewers || len(pull.RequestedReviewers)+len(pull.RequestedTeams) > 0 {
 		return nil
 	}
-	text, err := p.first(ctx, p.req.Staged.Base, ownersFiles)
+	text, err := p.first(ctx, p.req.Staged.OwnersAt(), ownersFiles)
 	if err != nil || text == "" {
 		return err
 	}

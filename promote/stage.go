@@ -1,6 +1,7 @@
 package promote
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,10 @@ type Staged struct {
 	Steps     []Step            `json:"steps,omitempty"`     // several commits that lead from Base to Commit; empty: it is one
 	LFS       []LFSObject       `json:"lfs,omitempty"`       // files of Git LFS whose objects are there, or are uploaded by Publish
 }
+
+// OwnersAt is the commit whose CODEOWNERS counts: where the change goes to. Base need not be that, and is a commit of the pull request
+// itself where its base branch was rewritten.
+func (s Staged) OwnersAt() string { return cmp.Or(s.Tip, s.Base) }
 
 // Merged says whether the base branch has moved since the run started, and the change stands on its newest commit.
 func (s Staged) Merged() bool { return s.Base != s.MergeBase }

@@ -103,7 +103,7 @@ func (e evidence) Owners(ctx context.Context, m *store.Mission) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	base := cmp.Or(o.Base, m.Base)
+	base := cmp.Or(o.OwnersAt(), m.Base)
 	// A review comes to any of the bots, and the store of the one that worked on the mission may be on another machine.
 	if err := e.ensureCommit(ctx, m, base, "+"+base+":refs/sandpiper/fetch/commits/"+base); err != nil {
 		return "", err
