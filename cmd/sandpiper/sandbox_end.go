@@ -57,6 +57,9 @@ func newSandboxPromote() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if err := sayNotTaken(cmd.ErrOrStderr(), s, id); err != nil {
+			return err
+		}
 		local := filepath.IsAbs(rec.Source.URL)
 		if *asJSON {
 			out := struct {

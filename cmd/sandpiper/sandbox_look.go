@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"text/tabwriter"
 	"time"
 	"unicode/utf8"
@@ -100,6 +101,9 @@ func newSandboxChanges() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if err := sayNotTaken(cmd.ErrOrStderr(), s, id); err != nil {
+			return err
+		}
 		if *asJSON {
 			return writeChangesJSON(cmd.OutOrStdout(), changes)
 		}
@@ -142,6 +146,30 @@ func writeChanges(w io.Writer, changes []sandbox.Change) error {
 	return t.Flush()
 }
 
+// sayNotTaken says in one line what lies in a sandbox and is not among its changes: what git cannot hold, or should not.
+func sayNotTaken(w io.Writer, s *sandboxes, id sandbox.ID) error {
+	rec, err := s.Record(id)
+	if err != nil {
+		return err
+	}
+	var left []string
+	for _, f := range rec.Findings {
+		switch f.Kind {
+		case "collect.special", "collect.name", "collect.limit", "git.nested", "git.submodule":
+			left = append(left, name(f.Evidence)+" ("+f.Kind+")")
+		}
+	}
+	if len(left) == 0 {
+		return nil
+	}
+	more := ""
+	if shown := 5; len(left) > shown {
+		left, more = left[:shown], fmt.Sprintf(" and %d more", len(left)-shown)
+	}
+	_, err = fmt.Fprintf(w, "not taken: %s%s; 'sandpiper sandbox status --json %s' has all\n", strings.Join(left, ", "), more, id)
+	return err
+}
+
 func newSandboxDiff() *cobra.Command {
 	var raw bool
 	cmd := &cobra.Command{
@@ -154,10 +182,13 @@ func newSandboxDiff() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&raw, "raw", false, "the exact bytes, for git apply")
 	asJSON := jsonFlag(cmd)
-	cmd.RunE = withSandbox(func(ctx context.Context, cmd *cobra.Command, s *sandboxes, id sandbox.ID) error {
+	cmd.RunE = withSandbox(func(ctx context.Context, cmd *cobra.Command, s *sandboxes, id sandbox.ID) (err error) {
 		if *asJSON {
 			commit, err := s.CollectDiff(ctx, id)
 			if err != nil {
+				return err
+			}
+			if err := sayNotTaken(cmd.ErrOrStderr(), s, id); err != nil {
 				return err
 			}
 			rec, err := s.Record(id)
@@ -167,6 +198,8 @@ func newSandboxDiff() *cobra.Command {
 			return writeJSON(cmd.OutOrStdout(), map[string]string{"base": rec.Source.Base, "result": commit,
 				"ref": sandbox.Ref(id, "result"), "store": s.stores.Dir(rec.Source.Key)})
 		}
+		// After the diff, which may collect first.
+		defer func() { err = errors.Join(err, sayNotTaken(cmd.ErrOrStderr(), s, id)) }()
 		return writeText(cmd.OutOrStdout(), raw, func(w io.Writer) error {
 			if raw {
 				return s.Diff(ctx, id, w)
