@@ -339,7 +339,7 @@ func (e *Engine) replyOnce(ctx context.Context, gh *github.Client, m *store.Miss
 
 // touches says what the commit of a round does to the lines of a thread, and whether it changes them.
 func (e *Engine) touches(ctx context.Context, m *store.Mission, run *store.Run, c *github.PullRequestComment) (string, bool, error) {
-	diff, err := e.Git.Read(ctx, storeKey(m.RepositoryID), plainDiff(run.Base, m.Head, ":(literal)"+c.GetPath()))
+	diff, cut, err := e.readDiff(ctx, m, plainDiff(run.Base, m.Head, ":(literal)"+c.GetPath()))
 	if err != nil {
 		return "", false, fmt.Errorf("diff of %.7s: %w", m.Head, err)
 	}
@@ -354,6 +354,8 @@ func (e *Engine) touches(ctx context.Context, m *store.Mission, run *store.Run, 
 		return commit + " does not change this file. Whether that answers this is for you to say.", false, nil
 	case known && hunkTouches(diff, first, last):
 		return commit + " changes these lines.", true, nil
+	case cut:
+		return commit + " changes this file, so much that Sandpiper has not looked at all of it.", false, nil
 	case known:
 		return commit + " changes this file, but not these lines.", false, nil
 	}
