@@ -172,6 +172,31 @@ func kill(t *testing.T, ours func(cmdline, environ []byte) bool) {
 	}
 }
 
+// noProcesses waits: a git that a killed caller had started comes to its own end.
+func (s *soak) noProcesses() {
+	s.t.Helper()
+	tick, limit := time.NewTicker(20*time.Millisecond), time.After(time.Minute)
+	defer tick.Stop()
+	for {
+		var alive []string
+		kill(s.t, func(cmdline, _ []byte) bool {
+			if bytes.Contains(cmdline, []byte(s.StateDir+"\x00")) || bytes.Contains(cmdline, []byte(s.StateDir+"/")) {
+				alive = append(alive, strings.ReplaceAll(string(cmdline), "\x00", " "))
+			}
+			return false
+		})
+		if len(alive) == 0 {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-limit:
+			s.t.Errorf("processes are left: %q", alive)
+			return
+		}
+	}
+}
+
 // close takes the permissions of some directory of a run, which stops an ordinary user, and makes a sandbox fail for root too.
 func (s *soak) close(id sandbox.ID) {
 	dirs, err := filepath.Glob(filepath.Join(s.StateDir, "runs", string(id), "*"))
@@ -278,15 +303,6 @@ func (s *soak) nothingLeft() {
 	if err != nil || bytes.Contains(mounts, []byte(s.StateDir+"/")) {
 		s.t.Errorf("mounts are left below %s (%v)", s.StateDir, err)
 	}
-	alive := 0
-	kill(s.t, func(cmdline, _ []byte) bool {
-		if bytes.Contains(cmdline, []byte(s.StateDir+"\x00")) || bytes.Contains(cmdline, []byte(s.StateDir+"/")) {
-			alive++
-		}
-		return false
-	})
-	if alive > 0 {
-		s.t.Errorf("%d processes are left", alive)
-	}
+	s.noProcesses()
 	s.Store(s.t, "fsck", "--strict", "--no-dangling")
 }
