@@ -29,12 +29,13 @@ func (r Stored) Sides(ctx context.Context, theirs, ours string) (Sides, error) {
 	}
 	base := strings.TrimSpace(string(out))
 	s := Sides{Files: map[string][]byte{}}
-	s.Patch, err = r.Stores.Read(ctx, r.Remote.Key, git.Call{Args: []string{"diff-tree", "-r", "-p", "--binary", "-M", "--no-ext-diff", "--no-textconv", "--no-color", base, ours}})
-	if err != nil {
+	patch := &git.Head{Most: sidesMost}
+	if _, err = r.Stores.Read(ctx, r.Remote.Key, git.Call{Stdout: patch,
+		Args: []string{"diff-tree", "-r", "-p", "--binary", "-M", "--no-ext-diff", "--no-textconv", "--no-color", base, ours}}); err != nil {
 		return s, fmt.Errorf("change of %.7s: %w", ours, err)
 	}
-	if n := len(s.Patch); n > sidesMost {
-		s.Patch = fmt.Appendf(s.Patch[:sidesMost:sidesMost], "\n\nThis patch is cut off here: it has %d bytes.\n", n)
+	if s.Patch = patch.Text; patch.Cut() {
+		s.Patch = fmt.Appendf(s.Patch, "\n\nThis patch is cut off here: it has %d bytes.\n", patch.Size)
 	}
 	m, err := r.merge(ctx, base, theirs, ours)
 	if errors.Is(err, errNoMerge) || err == nil && len(m.conflicts) == 0 {

@@ -18,26 +18,12 @@ func plainDiff(from, to string, paths ...string) git.Call {
 // diffMost bounds what is held of a diff: a commit may change every line of a large repository.
 const diffMost = 16 << 20
 
-// head keeps the beginning of what is written, and takes the rest for nothing, so that git runs to its end.
-type head struct {
-	text []byte
-	most int
-	cut  bool
-}
-
-func (h *head) Write(p []byte) (int, error) {
-	kept := min(len(p), h.most-len(h.text))
-	h.text = append(h.text, p[:kept]...)
-	h.cut = h.cut || kept < len(p)
-	return len(p), nil
-}
-
 // readDiff gives a diff, and says whether it is longer than what is held of it.
 func (e *Engine) readDiff(ctx context.Context, m *store.Mission, call git.Call) (diff []byte, cut bool, err error) {
-	h := &head{most: diffMost}
+	h := &git.Head{Most: diffMost}
 	call.Stdout = h
 	_, err = e.Git.Read(ctx, storeKey(m.RepositoryID), call)
-	return h.text, h.cut, err
+	return h.Text, h.Cut(), err
 }
 
 // touched are the lines that lie between two commits of the store. Without a base nothing is known of it, nor of a diff that is too long.
