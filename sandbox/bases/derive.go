@@ -33,6 +33,9 @@ func (d difference) size() int { return len(d.gone) + len(d.put) }
 // candidates is how many bases are compared with a new one: each comparison is a git process.
 const candidates = 3
 
+// enough ends the search: nothing is to be gained over a base of which less than one file in so many differs.
+const enough = 1000
+
 // derive makes a base as a layer over the one that is nearest, if one is so near that a tenth of the files differs at most. It may
 // write only what differs: hard links to the other's files would change the ctime that the other's index relies on.
 func (b *Bases) derive(ctx context.Context, key, dir string, base *Base) (bool, error) {
@@ -80,6 +83,9 @@ func (b *Bases) nearest(ctx context.Context, key, commit string) (best differenc
 		}
 		if d.size()*10 <= from.Files && (best.from.Commit == "" || d.size() < best.size()) {
 			best = d
+		}
+		if d.size()*enough <= from.Files {
+			break
 		}
 	}
 	return best, nil
