@@ -101,6 +101,9 @@ func (w *page) more(all int, what string) {
 	}
 }
 
+// draftMark begins the line by which the bot says, also to itself in a later round, that it made the pull request a draft.
+const draftMark = "\n**This is a draft:** "
+
 func (p *publication) asked(w *page) {
 	r := p.req
 	kind := "issue"
@@ -124,7 +127,7 @@ func (p *publication) asked(w *page) {
 		w.printf("\nWith these words:\n\n%s\n", quote.Fence(quote.Cut(w.redact(r.Instruction), 4000, "\n… truncated")))
 	}
 	if reason, _ := r.draft(); reason != "" {
-		w.printf("\n**This is a draft:** %s\n", w.text(reason))
+		w.printf("%s%s\n", draftMark, w.text(reason))
 	}
 	for _, note := range p.result.Notes {
 		w.printf("\n> %s\n", w.text(note))

@@ -10,6 +10,12 @@ import (
 
 const slugMax = 40
 
+// BranchRoot is what all branches of the bot lie below. Git cannot have a branch of that name beside them.
+const BranchRoot = "sandpiper"
+
+// InTheWay says so to people.
+const InTheWay = "a branch named `" + BranchRoot + "` is in the way: git has no place for the bot's branches `" + BranchRoot + "/…` beside it; rename or delete it"
+
 // BranchName is sandpiper/<issue>-<slug>-<n>, or sandpiper/<slug>-<n> without an issue: ASCII letters, digits, hyphens and
 // one slash, so that git check-ref-format and every shell take it.
 func BranchName(issue int, title string, n int) string {
@@ -18,9 +24,9 @@ func BranchName(issue int, title string, n int) string {
 
 func branchPrefix(issue int, title string) string {
 	if issue > 0 {
-		return fmt.Sprintf("sandpiper/%d-%s-", issue, slug(title))
+		return fmt.Sprintf("%s/%d-%s-", BranchRoot, issue, slug(title))
 	}
-	return "sandpiper/" + slug(title) + "-"
+	return BranchRoot + "/" + slug(title) + "-"
 }
 
 // spelled are letters that do not come apart into an ASCII letter and a mark.

@@ -92,7 +92,7 @@ func (r Stored) keep(ctx context.Context, ref, commit string) error {
 func (r Stored) Tip(ctx context.Context, branch string) (string, error) {
 	into := "refs/sandpiper/fetch/heads/" + branch
 	err := r.Stores.Fetch(ctx, r.Remote, "+refs/heads/"+branch+":"+into)
-	if errors.Is(err, git.ErrNoRef) {
+	if errors.Is(err, git.ErrNoRef) || errors.Is(err, git.ErrEmpty) {
 		return "", fmt.Errorf("branch %s: %w", branch, ErrBaseGone)
 	}
 	if err != nil {

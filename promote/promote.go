@@ -225,6 +225,9 @@ func (p *publication) publish(ctx context.Context) error {
 	if heads["refs/heads/"+p.req.Base] == "" {
 		return fmt.Errorf("branch %s: %w", p.req.Base, ErrBaseGone)
 	}
+	if heads["refs/heads/"+BranchRoot] != "" {
+		return &ErrRefused{Reason: InTheWay}
+	}
 	pull, err := p.push(ctx, heads)
 	if err != nil {
 		return err
@@ -282,7 +285,7 @@ func (p *publication) mayChange(changes []sandbox.Change) error {
 
 // heads reads the branches that matter from the remote itself: the API can be a second behind it.
 func (p *publication) heads(ctx context.Context) (map[string]string, error) {
-	patterns := []string{"refs/heads/" + p.req.Base, "refs/heads/" + branchPrefix(p.req.Issue, p.req.Title) + "*"}
+	patterns := []string{"refs/heads/" + p.req.Base, "refs/heads/" + BranchRoot, "refs/heads/" + branchPrefix(p.req.Issue, p.req.Title) + "*"}
 	if p.req.Previous != nil {
 		patterns = append(patterns, "refs/heads/"+p.req.Previous.Name)
 	}

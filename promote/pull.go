@@ -97,7 +97,8 @@ func (p *publication) create(ctx context.Context, draft bool) (*github.PullReque
 }
 
 // adopt takes a pull request that is there. Its text is written anew only when it is ours and tells of another manifest:
-// people may have edited it since.
+// people may have edited it since. The title stays: it was the bot's once, and whoever worded it better since is right. So does a
+// draft that the bot did not make one.
 func (p *publication) adopt(ctx context.Context, pull *github.PullRequest) error {
 	p.result.PR, p.result.Adopted = pull, true
 	m, ours := ParseMarker(pull.GetBody())
@@ -105,13 +106,16 @@ func (p *publication) adopt(ctx context.Context, pull *github.PullRequest) error
 		return nil
 	}
 	edited, _, err := p.GitHub.PullRequests.Edit(ctx, p.req.Owner, p.req.Repo, pull.GetNumber(), &github.PullRequest{
-		Title: github.String(p.title()), Body: github.String(p.body()),
+		Body: github.String(p.body()),
 	})
 	if err != nil {
 		return fmt.Errorf("update pull request #%d: %w", pull.GetNumber(), err)
 	}
 	p.result.PR = edited
 	_, draft := p.req.draft()
+	if !draft && !strings.Contains(pull.GetBody(), draftMark) {
+		return nil
+	}
 	return p.setDraft(ctx, edited, draft)
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/sandpiper-bot/sandpiper/app/policy"
 	"github.com/sandpiper-bot/sandpiper/app/standing"
 	"github.com/sandpiper-bot/sandpiper/app/store"
+	"github.com/sandpiper-bot/sandpiper/promote"
 )
 
 // takeIssue pins what the mission works on, reads the policy there, and takes the label off.
@@ -76,9 +77,13 @@ func (e *Engine) pinBase(ctx context.Context, gh *github.Client, m *store.Missio
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	refs, err := e.Git.LsRemote(ctx, e.remote(m, installation.Read), ref)
+	root := "refs/heads/" + promote.BranchRoot
+	refs, err := e.Git.LsRemote(ctx, e.remote(m, installation.Read), ref, root)
 	if err != nil {
 		return fmt.Errorf("branch %s: %w", branch, err)
+	}
+	if m.Kind == store.KindIssue && refs[root] != "" {
+		return outcome.End(outcome.BlockedByRule, nil, "%s", promote.InTheWay)
 	}
 	if refs[ref] == "" {
 		return outcome.End(outcome.BlockedByRule, nil, "the repository has no commit on %s yet; push one first", branch)
