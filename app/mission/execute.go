@@ -138,7 +138,7 @@ func (e *Engine) agentOutcome(m *store.Mission, run *store.Run) (agent.Outcome, 
 func verdict(o agent.Outcome, changes int) error {
 	kept := ""
 	if changes > 0 {
-		kept = fmt.Sprintf(" (its %d changes are kept in the store and were not promoted)", changes)
+		kept = fmt.Sprintf(" (changes in the store, kept and not promoted: %d)", changes)
 	}
 	switch o.Reason {
 	case sandbox.TimedOut, sandbox.Flooded, sandbox.Overfull, sandbox.OutOfMem:

@@ -41,6 +41,8 @@ func (e *Engine) fix(ctx context.Context, _ *github.Client, m *store.Mission, c 
 	switch {
 	case m.Ended():
 		return "Mission " + m.ID + " has ended already (" + m.Outcome + ").", nil
+	case m.Want == wantEnd || m.Want == wantMerged:
+		return "Mission " + m.ID + " is ending: its pull request is closed.", nil
 	case m.Pull == 0:
 		return "Mission " + m.ID + " has no pull request yet (" + m.Step + "). Once it has one, `/sandpiper fix` sends it on.", nil
 	case err != nil:
@@ -246,7 +248,11 @@ func roundText(m *store.Mission, round int) string {
 	if m.Outcome == string(outcome.Changed) {
 		return fmt.Sprintf("Round %d: **%s**, `%.12s` is pushed. %s", round, m.Outcome, m.Head, outcome.Changed.Next())
 	}
-	return fmt.Sprintf("Round %d: **%s**: %s. The pull request is as it was. %s", round, m.Outcome, quote.Text(strings.TrimRight(m.Message, ".")), followNext)
+	text := fmt.Sprintf("Round %d: **%s**: %s. The pull request is as it was.", round, m.Outcome, quote.Text(strings.TrimRight(m.Message, ".")))
+	if m.Step == stepClose { // the mission is over, as when the pull request is closed
+		return text
+	}
+	return text + " " + followNext
 }
 
 const followNext = "The pull request is open. `/sandpiper fix [words]` starts another round; `/sandpiper discard` closes it."

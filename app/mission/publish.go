@@ -165,7 +165,7 @@ func (e *Engine) request(ctx context.Context, m *store.Mission, run *store.Run, 
 
 // commentURL is where the mission is told as it goes.
 func (e *Engine) commentURL(m *store.Mission) string {
-	if m.CommentID == 0 {
+	if m.CommentID <= 0 {
 		return ""
 	}
 	return fmt.Sprintf("%s/%s/%s/issues/%d#issuecomment-%d", e.GitHubURL, m.Owner, m.Name, m.Number, m.CommentID)

@@ -42,7 +42,7 @@ func (e *Engine) tell(ctx context.Context, m *store.Mission) error {
 	// Not of the text, which holds the time that has passed.
 	sum := sha256.Sum256([]byte(strings.Join([]string{m.Step, m.Run, m.Outcome, m.Message, m.PullURL}, "\x00")))
 	digest := hex.EncodeToString(sum[:8])
-	if digest == m.CommentDigest || m.CommentID < 0 {
+	if digest == m.CommentDigest || m.CommentID < 0 && !sayEnd(m) {
 		return nil
 	}
 	gh, err := e.GitHub.Client(ctx, repoOf(m), installation.Issues)
@@ -59,6 +59,9 @@ func (e *Engine) tell(ctx context.Context, m *store.Mission) error {
 // show makes the status comment say something.
 func (e *Engine) show(ctx context.Context, gh *github.Client, m *store.Mission, text string) error {
 	key := "status:" + m.ID
+	if m.CommentID < 0 {
+		return e.say.Once(ctx, gh, repoOf(m), m.Number, "end:"+m.Run, text)
+	}
 	if m.CommentID == 0 {
 		id, found, err := e.say.Comment(ctx, gh, repoOf(m), m.Number, key, text)
 		if err != nil {
@@ -70,10 +73,19 @@ func (e *Engine) show(ctx context.Context, gh *github.Client, m *store.Mission, 
 	}
 	err := e.say.Edit(ctx, gh, repoOf(m), m.CommentID, key, text)
 	if errors.Is(err, say.ErrGone) {
-		m.CommentID = -1 // a person does not want to see it
+		m.CommentID = -1 // a person does not want to see how it goes
+		if sayEnd(m) {
+			return e.show(ctx, gh, m, text)
+		}
 		return nil
 	}
 	return err
+}
+
+// sayEnd says whether the mission has an end that has to be said even where a person has deleted the status comment: silence would
+// look as if it had been forgotten. What becomes of a pull request is seen there.
+func sayEnd(m *store.Mission) bool {
+	return m.Outcome != "" && (m.Pull == 0 || m.Step != stepClose && m.Attempt == 1)
 }
 
 // unseen is how long a step may take before a person is shown that something is going on. One that is done sooner leaves it

@@ -152,6 +152,9 @@ func (e *Engine) begin(ctx context.Context, gh *github.Client, t trigger) (strin
 	if there.Step == stepWaiting {
 		return e.refuse(ctx, gh, t, "open:"+there.ID, "Mission "+there.ID+" "+whatWaits(there)+" Merge or close it, or say `/sandpiper discard`, then start again.")
 	}
+	if t.label == "" { // a command may hold words that the agent has not been given
+		return e.refuse(ctx, gh, t, "busy:"+there.ID, "Mission "+there.ID+" is at it already. `/sandpiper cancel` stops it; once it has ended, start again.")
+	}
 	// Two people, or one person and a retry of GitHub: one mission serves them both.
 	return "ignored: mission " + there.ID + " is at it", e.unlabel(ctx, gh, t)
 }

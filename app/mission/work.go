@@ -15,6 +15,7 @@ import (
 	"github.com/sandpiper-bot/sandpiper/app/store"
 	"github.com/sandpiper-bot/sandpiper/sandbox"
 	"github.com/sandpiper-bot/sandpiper/sandbox/git"
+	"github.com/sandpiper-bot/sandpiper/sandbox/quote"
 	"github.com/sandpiper-bot/sandpiper/webhooks"
 )
 
@@ -106,15 +107,15 @@ func (e *Engine) inspect(ctx context.Context, m *store.Mission) (next, error) {
 		return next{}, err
 	}
 	id := sandbox.ID(m.Run)
-	outcome, err := e.agentOutcome(m, run)
+	said, err := e.agentOutcome(m, run)
 	if err != nil {
 		return next{}, err
 	}
-	if outcome.Reason == sandbox.HostFull { // what the bot keeps of the disk for itself must not be used up by a copy of what filled it
+	if said.Reason == sandbox.HostFull { // what the bot keeps of the disk for itself must not be used up by a copy of what filled it
 		if err := e.recordFindings(ctx, m, id); err != nil {
 			return next{}, err
 		}
-		return next{}, verdict(outcome, 0)
+		return next{}, verdict(said, 0)
 	}
 	if run.Result, err = e.Sandboxes.CollectDiff(ctx, id); err != nil {
 		return next{}, fmt.Errorf("collect %s: %w", id, err)
@@ -130,10 +131,32 @@ func (e *Engine) inspect(ctx context.Context, m *store.Mission) (next, error) {
 	if err := e.recordFindings(ctx, m, id); err != nil {
 		return next{}, err
 	}
-	if final := verdict(outcome, len(changes)); final != nil {
-		return next{}, e.blame(ctx, m, run, final)
+	if final := verdict(said, len(changes)); final != nil {
+		return next{}, e.blame(ctx, m, run, e.beside(ctx, m, final))
 	}
 	return next{step: stepVerify, found: describeChanges(changes)}, nil
+}
+
+// beside looks, where the files are as they were, for commits that are not in them: an agent may have left its work on a branch, or in
+// a stash, and gone back. Which of them was meant is not the bot's to guess.
+func (e *Engine) beside(ctx context.Context, m *store.Mission, final error) error {
+	if ended := (*outcome.Ended)(nil); !errors.As(final, &ended) || ended.Outcome != outcome.NoChange {
+		return final
+	}
+	made, err := e.Sandboxes.AgentCommits(ctx, sandbox.ID(m.Run))
+	if err != nil {
+		e.Log.Warn("the commits of the agent cannot be looked at", "mission", m.ID, "run", m.Run, "error", err)
+		return final
+	}
+	var names []string
+	for _, t := range made.Tips {
+		names = append(names, strings.TrimPrefix(t.Name, "refs/heads/"))
+	}
+	if len(names) == 0 {
+		return final
+	}
+	return outcome.End(outcome.GaveUp, final, "the agent left the files as they were, and commits beside them: %s. They were not promoted and are kept; where the bot runs: `sandpiper sandbox recover %s --to DIRECTORY`",
+		quote.Cut(strings.Join(names, ", "), 200, "…"), m.Run)
 }
 
 func describeChanges(changes []sandbox.Change) string {
