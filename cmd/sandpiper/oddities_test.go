@@ -98,6 +98,21 @@ func TestWorkBesideTheFilesIsNamed(t *testing.T) {
 	}
 }
 
+// TestMergeInProgressMakesADraft has an agent end in the middle of a merge, and its check content with what is in the file.
+func TestMergeInProgressMakesADraft(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, calc(byTitle(map[string]string{"merges": "B=$(git rev-parse HEAD)\ngit checkout -qb o\necho 5 >sum.txt\ngit commit -qam five\n" +
+		"git checkout -q --detach $B\necho 1 >sum.txt\ngit commit -qam one\ngit merge o || true"})))
+	w.start()
+	n := w.openIssue("merges", "")
+	w.label("octavia", n)
+	w.ended(n, "changed")
+	pr := w.pulls()[0]
+	if !pr.GetDraft() || !strings.Contains(pr.GetBody(), "| conflict-markers | `sum.txt` line 1 ") {
+		t.Errorf("draft %v, body\n%s", pr.GetDraft(), pr.GetBody())
+	}
+}
+
 // TestDeletedStatusCommentDoesNotSilenceTheEnd has a person delete it while the agent works, and what was said of the end after that.
 func TestDeletedStatusCommentDoesNotSilenceTheEnd(t *testing.T) {
 	t.Parallel()

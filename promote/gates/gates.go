@@ -51,6 +51,7 @@ func All() []Gate {
 		{"protected", "does it change a path that the policy protects?", Draft, false},
 		{"dependencies", "does it change what is downloaded to build or run this?", Draft, false},
 		{"hidden-text", "does an added line hold letters that a reader does not see?", Draft, false},
+		{"conflict-markers", "does it hold what git writes where two sides conflict?", Draft, false},
 		{"submodules", "does it move a submodule to another commit?", Draft, false},
 		{"binaries", "does it add or change files that cannot be read as text?", Draft, false},
 		{"size", "is it too large to be reviewed?", Draft, false},
@@ -109,7 +110,7 @@ func Run(in Input, levels map[string]Level) []Result {
 	asked := map[string]func(Input) []Evidence{
 		Workflows: workflows, "secrets": secrets, "boundary": boundary, "symlinks": symlinks, "setuid": setuid, "lfs": lfs,
 		LostLines: func(in Input) []Evidence { return in.Lost }, "protected": protected, "dependencies": dependencies,
-		"hidden-text": hidden, "submodules": submodules, "binaries": binaries, "size": size,
+		"hidden-text": hidden, "conflict-markers": unresolved, "submodules": submodules, "binaries": binaries, "size": size,
 	}
 	var results []Result
 	for _, g := range All() {

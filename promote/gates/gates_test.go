@@ -87,10 +87,17 @@ func TestGates(t *testing.T) {
 		"hidden letters":           {func(in *Input) { change(in, "a.go", "a\n", "a\nif admin\u202e {\n\u200bx\n", "") }, []string{"hidden-text a.go:2", "hidden-text a.go:3"}},
 		"hidden letters in a name": {func(in *Input) { change(in, "a\u202egpj.exe", "", "x\n", "") }, []string{"hidden-text a\u202egpj.exe:0"}},
 		"emoji and scripts":        {func(in *Input) { change(in, "a.md", "", "\ufeff👩\u200d💻 ❤\ufe0f می\u200cخواهم\n", "") }, nil},
-		"a submodule":              {func(in *Input) { change(in, "lib", "", "", "160000") }, []string{"submodules lib:0"}},
-		"a binary":                 {func(in *Input) { c := change(in, "a.png", "", "\x00", ""); c.Added, c.Removed = -1, -1 }, []string{"binaries a.png:0"}},
-		"too many lines":           {func(in *Input) { change(in, "a", "", "a\n", "").Added = 5001 }, []string{"size :0"}},
-		"too large a file":         {func(in *Input) { change(in, "a", "", "a\n", "").Size = 2 << 20 }, []string{"size a:0"}},
+		"a conflict": {func(in *Input) {
+			change(in, "a.go", "a\n=======\n", "a\n<<<<<<< HEAD\r\nb\r\n||||||| 1234567\r\n=======\r\nc\r\n>>>>>>> theirs\r\n=======\n", "")
+		}, []string{"conflict-markers a.go:2"}},
+		"half of a conflict": {func(in *Input) { change(in, "a.md", "", "Heading\n=======\n>>>>>>> quoted\n<<<<<<< \n", "") }, nil},
+		"a conflict that was there": {func(in *Input) {
+			change(in, "a.md", "<<<<<<< a\n=======\n>>>>>>> b\n", "<<<<<<< a\n=======\n>>>>>>> b\nx\n", "")
+		}, nil},
+		"a submodule":      {func(in *Input) { change(in, "lib", "", "", "160000") }, []string{"submodules lib:0"}},
+		"a binary":         {func(in *Input) { c := change(in, "a.png", "", "\x00", ""); c.Added, c.Removed = -1, -1 }, []string{"binaries a.png:0"}},
+		"too many lines":   {func(in *Input) { change(in, "a", "", "a\n", "").Added = 5001 }, []string{"size :0"}},
+		"too large a file": {func(in *Input) { change(in, "a", "", "a\n", "").Size = 2 << 20 }, []string{"size a:0"}},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
 			t.Parallel()

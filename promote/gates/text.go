@@ -80,6 +80,24 @@ func hidden(in Input) (found []Evidence) {
 	return found
 }
 
+// unresolved finds conflicts that were left in a file: an agent may end in the middle of a merge or a rebase, and its checks may not
+// mind. One of the marks alone is no conflict.
+func unresolved(in Input) (found []Evidence) {
+	for _, c := range in.Changes {
+		begun := 0
+		for _, l := range in.added(c) {
+			switch {
+			case strings.HasPrefix(l.text, "<<<<<<< "):
+				begun = l.number
+			case begun > 0 && strings.HasPrefix(l.text, ">>>>>>> "):
+				found = append(found, Evidence{Path: c.Path, Line: begun, Text: "a conflict of two sides begins here, unresolved"})
+				begun = 0
+			}
+		}
+	}
+	return found
+}
+
 // unseen names the first letter without a shape. Joiners between letters that are no ASCII make scripts and emoji, a byte
 // order mark begins files, and U+FE0F belongs to emoji.
 func unseen(s string) string {
