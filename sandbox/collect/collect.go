@@ -187,7 +187,7 @@ func (c *collector) scan(ctx context.Context) (digest string, err error) {
 	if c.Layer != nil {
 		err = c.scanUpper(ctx)
 	} else {
-		w := &walker{ctx: ctx, limit: c.Caps.Entries, visit: c.visit}
+		w := &walker{ctx: ctx, limit: c.Caps.Entries, visit: c.visit, deeper: c.tooDeep}
 		err = w.root(c.Root)
 	}
 	if err != nil {
@@ -200,7 +200,7 @@ func (c *collector) scan(ctx context.Context) (digest string, err error) {
 	}
 	slices.Sort(c.deleted)
 	if c.Everything && c.GitDir != "" {
-		g := &walker{ctx: ctx, limit: c.Caps.Entries, visit: c.visitGit}
+		g := &walker{ctx: ctx, limit: c.Caps.Entries, visit: c.visitGit, deeper: c.tooDeep}
 		if err := g.root(c.GitDir); err != nil {
 			return "", err
 		}
@@ -243,6 +243,12 @@ func (c *collector) visit(e entry) (into bool, err error) {
 	}
 	c.notes.add("collect.special", "medium", fmt.Sprintf("%s (mode %o)", e.path, e.stat.Mode))
 	return false, nil
+}
+
+// tooDeep notes what is left out, of a snapshot of everything too: no git could take it out of the store again, and a sandbox that
+// holds nothing else of worth must be removable.
+func (c *collector) tooDeep(e entry) {
+	c.notes.add("collect.limit", "medium", fmt.Sprintf("%.200s... (what lies more than %d directories deep)", e.path, maxDepth))
 }
 
 // visitSubmodule leaves the commit of a submodule as it is in the base: its directory is empty in a fresh workspace, as

@@ -38,7 +38,7 @@ const noOrigin = "/"
 // meet from the trees of the base, so that the time goes by what was written.
 func (c *collector) scanUpper(ctx context.Context) (err error) {
 	u := &upper{Layer: c.Layer, whiteouts: map[string]bool{}, files: map[string]bool{}, origin: map[string]string{"": ""}}
-	w := &walker{ctx: ctx, limit: c.Caps.Entries, visit: u.look}
+	w := &walker{ctx: ctx, limit: c.Caps.Entries, visit: u.look, deeper: func(entry) {}} // the second walk tells
 	if err := w.root(c.Root); err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (c *collector) scanUpper(ctx context.Context) (err error) {
 	if err := c.takeRules(u); err != nil {
 		return err
 	}
-	w = &walker{ctx: ctx, limit: c.Caps.Entries, visit: func(e entry) (bool, error) {
+	w = &walker{ctx: ctx, limit: c.Caps.Entries, deeper: c.tooDeep, visit: func(e entry) (bool, error) {
 		if isWhiteout(e) {
 			c.digest(e)
 			return false, nil

@@ -36,6 +36,8 @@ type walker struct {
 	limit   int // of entries
 	// visit says whether to go into a directory.
 	visit func(entry) (into bool, err error)
+	// deeper is told of a directory at maxDepth, which is not gone into. Nil: it is an error.
+	deeper func(entry)
 }
 
 func (w *walker) root(dir string) error {
@@ -82,6 +84,10 @@ func (w *walker) entry(dir int, prefix, name string, depth int) error {
 	into, err := w.visit(e)
 	if err != nil || !into || e.kind() != unix.S_IFDIR {
 		return err
+	}
+	if depth+1 >= maxDepth && w.deeper != nil {
+		w.deeper(e)
+		return nil
 	}
 	if depth+1 >= maxDepth {
 		return fmt.Errorf("directories deeper than %d at %.100q: %w", maxDepth, e.path, errTooMuch)

@@ -146,6 +146,26 @@ func testDeepPath(t *testing.T, f Fixture) {
 	nothingLeft(t, f)
 }
 
+// testBottomless has directories deeper than git and a process's open files go, and a file at their end.
+func testBottomless(t *testing.T, f Fixture) {
+	id := f.Create(t, small(t))
+	f.Sh(t, id, `d=$(printf 'd/%.0s' $(seq 1000)); for i in 1 2 3; do mkdir -p $d; cd -P $d; done; echo deep >f; cd /workspace; echo x >d/shallow`)
+	if diff := cmp.Diff([]string{"added d/shallow"}, summary(t, f, id)); diff != "" {
+		t.Errorf("changes (-want +got):\n%s", diff)
+	}
+	found := findings(t, f, id)
+	if len(found) != 1 || !strings.HasPrefix(found[0], "collect.limit d/d/d") || !strings.Contains(found[0], "2048 directories deep") {
+		t.Errorf("findings: %.300q", found)
+	}
+	if _, err := f.Manager.Discard(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.Store(t, "show", sandbox.Ref(id, "discarded")+":d/shallow"); got != "x" {
+		t.Errorf("what is not deep was not recorded: %q", got)
+	}
+	nothingLeft(t, f)
+}
+
 func testHuge(t *testing.T, f Fixture) {
 	id := f.Create(t, small(t))
 	f.Sh(t, id, "truncate -s 2G sparse; echo x >x")

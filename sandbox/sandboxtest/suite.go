@@ -24,6 +24,7 @@ func Run(t *testing.T, open Opener) {
 		{"Refused", testRefused},
 		{"Unreadable", testUnreadable},
 		{"DeepPath", testDeepPath},
+		{"Bottomless", testBottomless},
 		{"Huge", testHuge},
 		{"HostileGit", testHostileGit},
 		{"NestedRepository", testNestedRepository},

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sandpiper-bot/sandpiper/sandbox/internal/removal"
 )
 
@@ -42,5 +44,41 @@ func TestAll(t *testing.T) {
 	}
 	if err := removal.All(tree); err != nil {
 		t.Errorf("what is gone: %v", err)
+	}
+}
+
+// TestAllOfAnyDepth: a tree that is deeper than a process may have open files, and than a path can be long.
+func TestAllOfAnyDepth(t *testing.T) {
+	t.Parallel()
+	depth := 5000
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err == nil && limit.Cur < 50_000 {
+		depth += int(limit.Cur)
+	}
+	tree := filepath.Join(t.TempDir(), "tree")
+	if err := os.Mkdir(tree, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	fd, err := unix.Open(tree, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	for range depth {
+		if err == nil {
+			err = unix.Mkdirat(fd, "d", 0o700)
+		}
+		next := -1
+		if err == nil {
+			next, err = unix.Openat(fd, "d", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		unix.Close(fd)
+		fd = next
+	}
+	unix.Close(fd)
+	if err := removal.All(tree); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(tree); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it is still there (%v)", err)
 	}
 }
