@@ -113,6 +113,40 @@ func TestMergeInProgressMakesADraft(t *testing.T) {
 	}
 }
 
+// TestNamesThatAreNoText keeps names of files that are no UTF-8 apart, in what is pushed and in what people read. GitHub's API has no
+// words for them: there it is refused, and not pushed under another name.
+func TestNamesThatAreNoText(t *testing.T) {
+	t.Parallel()
+	for transport, outcome := range map[string]string{"push": "changed", "api": "blocked by rule"} {
+		t.Run(transport, func(t *testing.T) {
+			t.Parallel()
+			files := calc(`echo 1 >sum.txt; printf x >"$(printf 'bad\377')"; printf y >"$(printf 'bad\376')"` + "\n")
+			files[".github/sandpiper.yml"] += "promote: {transport: " + transport + "}\n"
+			w := newWorld(t, files)
+			w.start()
+			n := w.openIssue("Sum returns 0", "")
+			w.label("octavia", n)
+			w.ended(n, outcome)
+			if transport == "api" {
+				if len(w.pulls()) != 0 || !w.said(n, "which is no UTF") {
+					t.Errorf("%d pull requests, said %q", len(w.pulls()), w.comments(n))
+				}
+				return
+			}
+			pr := w.pulls()[0]
+			for _, name := range []string{`"bad\xff"`, `"bad\xfe"`} {
+				if !strings.Contains(pr.GetBody(), name) {
+					t.Errorf("the page does not name %s:\n%s", name, pr.GetBody())
+				}
+			}
+			tree, err := exec.Command("git", "-C", must1(w.double.GitDir("acme/calc"))(t), "ls-tree", "--name-only", "-z", pr.GetHead().GetSHA()).Output()
+			if err != nil || !strings.Contains(string(tree), "bad\xff\x00") || !strings.Contains(string(tree), "bad\xfe\x00") {
+				t.Errorf("%v, tree %q", err, tree)
+			}
+		})
+	}
+}
+
 // TestDeletedStatusCommentDoesNotSilenceTheEnd has a person delete it while the agent works, and what was said of the end after that.
 func TestDeletedStatusCommentDoesNotSilenceTheEnd(t *testing.T) {
 	t.Parallel()

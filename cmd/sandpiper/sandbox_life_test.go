@@ -152,7 +152,7 @@ printf 'text \033[31m\342\200\256\r\n' >"$n"; done`)
 	if got := b.want(0, "sandbox", "diff", "--raw", id); !strings.Contains(got, "+text \x1b[31m") {
 		t.Errorf("the exact diff is %q", got)
 	}
-	var changes []jsonChange
+	var changes []sandbox.Change
 	if err := json.Unmarshal([]byte(b.want(0, "sandbox", "changes", "--json", id)), &changes); err != nil || len(changes) != 5 {
 		t.Fatalf("%d changes, %v", len(changes), err)
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +9,6 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -79,13 +77,6 @@ func newSandboxStatus() *cobra.Command {
 	return cmd
 }
 
-// jsonChange adds names that are not UTF-8, which JSON cannot hold.
-type jsonChange struct {
-	sandbox.Change
-	PathBase64 string `json:"path_base64,omitempty"`
-	FromBase64 string `json:"from_base64,omitempty"`
-}
-
 func newSandboxChanges() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "changes ID",
@@ -113,17 +104,7 @@ func newSandboxChanges() *cobra.Command {
 }
 
 func writeChangesJSON(w io.Writer, changes []sandbox.Change) error {
-	encode := func(s string) string {
-		if utf8.ValidString(s) {
-			return ""
-		}
-		return base64.StdEncoding.EncodeToString([]byte(s))
-	}
-	out := make([]jsonChange, len(changes))
-	for i, c := range changes {
-		out[i] = jsonChange{c, encode(c.Path), encode(c.From)}
-	}
-	return writeJSON(w, out)
+	return writeJSON(w, append([]sandbox.Change{}, changes...)) // a list, also when it is empty
 }
 
 func writeChanges(w io.Writer, changes []sandbox.Change) error {
