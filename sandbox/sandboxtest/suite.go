@@ -2,12 +2,14 @@ package sandboxtest
 
 import "testing"
 
+type conformance struct {
+	name string
+	test func(*testing.T, Fixture)
+}
+
 // Run runs all cases on the backend that open gives.
 func Run(t *testing.T, open Opener) {
-	for _, c := range []struct {
-		name string
-		test func(*testing.T, Fixture)
-	}{
+	for _, c := range []conformance{
 		{"States", testStates},
 		{"CreateTwice", testCreateTwice},
 		{"CreateFails", testCreateFails},
