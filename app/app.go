@@ -385,16 +385,3 @@ func (a *App) routes() (http.Handler, error) {
 	})
 	return mux, nil
 }
-
-func (a *App) unready(ctx context.Context) error {
-	if err := a.Store.Ping(ctx); err != nil {
-		return fmt.Errorf("database: %w", err)
-	}
-	if a.ready.Load() == nil {
-		return errors.New("GitHub has not told who we are yet; the log says why")
-	}
-	if why := a.boundary.closed(); why != "" {
-		return errors.New(why)
-	}
-	return nil
-}

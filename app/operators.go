@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -90,6 +91,12 @@ func (a *App) serveOperators(ctx context.Context) {
 			}
 			return ""
 		},
+		Unfit: func() string {
+			if a.github.Refused() {
+				return keyRefused
+			}
+			return ""
+		},
 		Queue: func() http.Handler {
 			o.mu.Lock()
 			defer o.mu.Unlock()
@@ -134,4 +141,23 @@ func (w watcher) StepDone(s mission.StepDone) {
 	if w.traces != nil {
 		w.traces.StepDone(s)
 	}
+}
+
+// keyRefused is said until a call is accepted again: missions that need a token wait, and the sweep tries the key in any case.
+const keyRefused = "GitHub does not accept the App's key: see that SANDPIPER_APP_ID and the key belong to one App, that the key was not deleted, and that the clock is right; 'sandpiper doctor' says more"
+
+func (a *App) unready(ctx context.Context) error {
+	if err := a.Store.Ping(ctx); err != nil {
+		return fmt.Errorf("database: %w", err)
+	}
+	if a.ready.Load() == nil {
+		return errors.New("GitHub has not told who we are yet; the log says why")
+	}
+	if a.github.Refused() {
+		return errors.New(keyRefused)
+	}
+	if why := a.boundary.closed(); why != "" {
+		return errors.New(why)
+	}
+	return nil
 }

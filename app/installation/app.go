@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/bradleyfalzon/ghinstallation/v2"
@@ -58,6 +59,7 @@ type App struct {
 	tokens   *tokens
 	watch    Watcher
 	log      *slog.Logger
+	refused  atomic.Bool // the last answer to a call as the App itself was 401
 
 	mu    sync.Mutex
 	lanes map[int64]*lane // by installation; 0 is the App itself
@@ -113,6 +115,9 @@ func New(c Config) (*App, error) {
 
 // AppClient speaks as the App itself: its installations, its hook, its deliveries.
 func (a *App) AppClient() *github.Client { return a.app }
+
+// Refused says whether GitHub did not accept the App's key when it was last used. The next call as the App that it accepts ends that.
+func (a *App) Refused() bool { return a.refused.Load() }
 
 // Client speaks for one purpose in one repository. It can be kept: each call carries a live token. That a token can be
 // had is seen before Client returns.

@@ -1,8 +1,17 @@
 package installation_test
 
 import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +19,7 @@ import (
 	gh "github.com/google/go-github/v60/github"
 
 	"github.com/sandpiper-bot/sandpiper/app/installation"
+	"github.com/sandpiper-bot/sandpiper/sandbox/redact"
 )
 
 // TestMinting has what GitHub answers when it gives no token, and TestCase29 what it answers in the middle of the work.
@@ -144,4 +154,31 @@ func TestHookOfAServerThatIsNotQuiteGitHub(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+}
+
+// TestKeyThatIsNotAccepted is known from the call that failed to the one that succeeds.
+func TestKeyThatIsNotAccepted(t *testing.T) {
+	t.Parallel()
+	var status atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(int(status.Load()))
+		io.WriteString(w, "{}")
+	}))
+	t.Cleanup(server.Close)
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	must(t, err)
+	block := pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
+	app, err := installation.New(installation.Config{AppID: 1, Key: redact.NewSecret(string(block)), APIURL: server.URL,
+		Redactor: redact.New(), Log: slog.New(slog.DiscardHandler)})
+	must(t, err)
+	for _, tt := range []struct {
+		status int32
+		want   bool
+	}{{200, false}, {401, true}, {503, true}, {200, false}} {
+		status.Store(tt.status)
+		_, _, _ = app.AppClient().Apps.Get(t.Context(), "")
+		if app.Refused() != tt.want {
+			t.Errorf("after %d: refused is %t", tt.status, app.Refused())
+		}
+	}
 }

@@ -47,6 +47,9 @@ func (a *App) client(c chain) *github.Client {
 	rt = &hostLock{next: rt, base: a.base}
 	rt = &logged{next: rt, log: a.log, installation: c.installation}
 	rt = &watched{next: rt, watch: a.watch, installation: c.installation}
+	if c.sign {
+		rt = &keyed{next: rt, refused: &a.refused}
+	}
 	if c.etags != nil {
 		rt = &conditional{next: rt, etags: c.etags, installation: c.installation}
 	}

@@ -3,6 +3,7 @@ package installation
 import (
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 )
 
@@ -40,3 +41,17 @@ type unwatched struct{}
 
 func (unwatched) Answered(int64, string, int) {}
 func (unwatched) Minted(bool)                 {}
+
+// keyed remembers whether GitHub takes the App's key. An answer of a server that is out of order says nothing of it.
+type keyed struct {
+	next    http.RoundTripper
+	refused *atomic.Bool
+}
+
+func (k *keyed) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := k.next.RoundTrip(req)
+	if err == nil && resp.StatusCode < http.StatusInternalServerError {
+		k.refused.Store(resp.StatusCode == http.StatusUnauthorized)
+	}
+	return resp, err
+}

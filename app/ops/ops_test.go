@@ -185,16 +185,19 @@ func TestReady(t *testing.T) {
 	for name, tt := range map[string]struct {
 		database database
 		identity string
+		unfit    string
 		code     int
 		says     []string
 	}{
-		"OK":         {database{}, "sandpiper", 200, []string{`"ready": true`, `"seconds_since_last_delivery": 90`, `"seconds_ago": 30`, `"7 deliveries read"`, `"missions_waiting": 4`}},
-		"NoIdentity": {database{}, "", 503, []string{`"ready": false`, "GitHub has not told"}},
-		"NoDatabase": {database{gone}, "sandpiper", 503, []string{`"ready": false`, "connection refused"}},
+		"OK":         {database{}, "sandpiper", "", 200, []string{`"ready": true`, `"seconds_since_last_delivery": 90`, `"seconds_ago": 30`, `"7 deliveries read"`, `"missions_waiting": 4`}},
+		"NoIdentity": {database{}, "", "", 503, []string{`"ready": false`, "GitHub has not told"}},
+		"KeyRefused": {database{}, "sandpiper", "see that the key", 503, []string{`"ready": false`, "see that the key"}},
+		"NoDatabase": {database{gone}, "sandpiper", "", 503, []string{`"ready": false`, "connection refused"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := Handler(Options{Metrics: fed(tt.database), Database: tt.database, Identity: func() string { return tt.identity }, Now: now})
+			h := Handler(Options{Metrics: fed(tt.database), Database: tt.database, Identity: func() string { return tt.identity },
+				Unfit: func() string { return tt.unfit }, Now: now})
 			code, body := get(t, h, "/readyz")
 			if code != tt.code {
 				t.Errorf("status %d, want %d", code, tt.code)

@@ -41,6 +41,7 @@ type Options struct {
 	}
 	Sweep    string              // the duty of the sweep
 	Identity func() string       // the App's slug, or empty
+	Unfit    func() string       // why GitHub takes no calls of ours, and what to do; nil, or empty: it does
 	Queue    func() http.Handler // River's page; nil until there is one
 	Password redact.Secret       // of the user admin for the page; zero: no page
 	Now      func() time.Time
@@ -79,6 +80,10 @@ func (s *server) health(ctx context.Context) Health {
 	h := Health{Ready: true, Database: "ok", Identity: s.Identity(), Queue: "working"}
 	if h.Identity == "" {
 		h.Ready, h.Reason, h.Queue = false, "GitHub has not told who we are yet; the log says why", "waiting for the identity"
+	}
+	if s.Unfit != nil && h.Ready {
+		h.Reason = s.Unfit()
+		h.Ready = h.Reason == ""
 	}
 	fail := func(err error) Health {
 		h.Ready, h.Database, h.Reason = false, err.Error(), "the database does not answer, or cannot be written"
