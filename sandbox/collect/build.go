@@ -45,7 +45,7 @@ func (c *collector) holdToCaps() error {
 			return fmt.Errorf("changed files: %w of %d bytes", errTooMuch, c.Caps.Total)
 		}
 		if total > spare {
-			return fmt.Errorf("changed files: %w of the %d bytes that the disk has room for; make room, or remove files in the sandbox", errTooMuch, spare)
+			return fmt.Errorf("changed files: %w of the %d bytes that the disk has room for; make room, or remove files in the sandbox", errNoRoom, spare)
 		}
 		kept = append(kept, ch)
 	}

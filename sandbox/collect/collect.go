@@ -158,7 +158,17 @@ func (c *collector) refuse(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("collect: %w", err)
 	}
+	if full(err) {
+		return fmt.Errorf("collect: no space left on device: make room where the bot keeps its state ('sandpiper reap' removes what is done with), then do this again: %w: %w",
+			sandbox.ErrUnrecorded, err)
+	}
 	return fmt.Errorf("collect: %w: %w", sandbox.ErrUnrecorded, err)
+}
+
+// full says whether a disk is: git says so in words.
+func full(err error) bool {
+	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, errNoRoom) ||
+		strings.Contains(strings.ToLower(err.Error()), "no space left on device")
 }
 
 // Differs says whether a walk finds anything that differs from the baseline, without reading a file: a file that was written

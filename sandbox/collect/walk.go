@@ -18,6 +18,9 @@ const maxDepth = 2048
 // errTooMuch is wrapped by the errors for workspaces that go beyond a cap.
 var errTooMuch = errors.New("beyond the cap")
 
+// errNoRoom is the errTooMuch of a disk.
+var errNoRoom = fmt.Errorf("%w", errTooMuch)
+
 // entry is one name found by the walk.
 type entry struct {
 	path string // relative to the root, raw bytes
