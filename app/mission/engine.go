@@ -103,6 +103,7 @@ func New(c Config) *Engine {
 	if c.Watch == nil {
 		c.Watch = unwatched{}
 	}
+	c.Redact = withoutPlace(c.Redact, c.StateDir)
 	poster := &say.Poster{Effects: c.Store, Login: c.Slug + "[bot]", Redact: c.Redact, Now: c.Now}
 	e := &Engine{Config: c, say: poster, wake: make(chan struct{}, 1), changed: make(chan struct{}, 1), pins: make(chan struct{}, mostPins), ticking: map[string]context.CancelCauseFunc{}, lanes: map[string]*lane{}}
 	e.gate = &review.Gate{GitHub: c.GitHub, Reporter: c.Reporter, Evidence: evidence{e}, Store: c.Store, Now: c.Now}

@@ -222,7 +222,7 @@ func (e *Engine) failed(ctx context.Context, log *slog.Logger, m *store.Mission,
 	if m.Step == stepClose { // the end of the end: nothing is left to try
 		m.Step, m.EndedAt, m.DueAt = stepEnded, e.Now(), time.Time{}
 		if m.Outcome == "" {
-			m.Outcome, m.Message = string(final.Outcome), final.Message
+			m.Outcome, m.Message = string(final.Outcome), e.Redact(final.Message)
 		}
 		return ResultEnded, e.Store.Save(ctx, m, e.Now())
 	}
