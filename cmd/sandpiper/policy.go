@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"text/tabwriter"
 
@@ -15,8 +16,8 @@ import (
 
 const policyHelp = `Check and explain the policy of a repository: the file .github/sandpiper.yml.
 
-The bot reads it at a commit of the default branch. Without a file its defaults are in force;
-'sandpiper policy explain' shows them when it is given no file.
+The bot reads it at a commit of the default branch. Without a file its defaults are in force; 'sandpiper policy explain'
+shows .github/sandpiper.yml of the working directory when it is given no file, and the defaults where there is none.
 
 Exit status: 0 the file is good, 1 it has problems, 2 the command was called wrongly.`
 
@@ -93,13 +94,12 @@ func newPolicyExplainCommand() *cobra.Command {
 		Use:   "explain [FILE]",
 		Short: "Show what is in force, and where each setting comes from",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p, err := policy.Default(), error(nil)
 			if len(args) > 0 {
 				if err := exactArgs(1, "at most one file")(cmd, args); err != nil {
 					return err
 				}
-				p, err = readPolicy(cmd.InOrStdin(), args[0])
 			}
+			p, err := explained(cmd.InOrStdin(), args)
 			var inv *policy.Invalid
 			switch {
 			case errors.As(err, &inv):
@@ -110,15 +110,34 @@ func newPolicyExplainCommand() *cobra.Command {
 			case asJSON:
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(p.Explain())
 			}
-			tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-			for _, l := range p.Explain() {
-				fmt.Fprintf(tw, "%s\t%s\t%s\n", l.Key, l.Value, l.From)
-			}
-			return tw.Flush()
+			return writePolicy(cmd.OutOrStdout(), p.Explain())
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "as JSON: a list of key, value, from")
 	return cmd
+}
+
+// ownPolicy is where a repository has its policy.
+const ownPolicy = ".github/sandpiper.yml"
+
+// explained is the policy of a file, or of the working directory.
+func explained(stdin io.Reader, args []string) (*policy.Policy, error) {
+	if len(args) > 0 {
+		return readPolicy(stdin, args[0])
+	}
+	if _, err := os.Stat(ownPolicy); errors.Is(err, fs.ErrNotExist) {
+		return policy.Default(), nil
+	}
+	return readPolicy(stdin, ownPolicy)
+}
+
+// writePolicy puts the origin, which is short, before the value, of which a long one would move the column for all others.
+func writePolicy(w io.Writer, lines []policy.Line) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, l := range lines {
+		fmt.Fprintf(tw, "%s\t%s\t%s\n", l.Key, l.From, l.Value)
+	}
+	return tw.Flush()
 }
 
 func newPolicySchemaCommand() *cobra.Command {

@@ -97,3 +97,24 @@ func TestPolicyExplainAndSchema(t *testing.T) {
 		t.Errorf("schema: %d", code)
 	}
 }
+
+// TestPolicyOfTheWorkingDirectory is explained when no file is named, and a long value moves no column.
+func TestPolicyOfTheWorkingDirectory(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.MkdirAll(".github", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("long-", 40)
+	if err := os.WriteFile(".github/sandpiper.yml", []byte("budget: {time: 11m}\nprotect: ["+long+"]\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out, said, code := runPolicy(t, "", "explain")
+	if code != 0 || !strings.Contains(out, "11m") {
+		t.Fatalf("%d %s %s", code, out, said)
+	}
+	for line := range strings.Lines(out) {
+		if len(line) > 100 && !strings.Contains(line, long) {
+			t.Errorf("a line of %d bytes: %q", len(line), line)
+		}
+	}
+}
