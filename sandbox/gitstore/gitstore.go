@@ -49,7 +49,11 @@ func Open(dir string, g *git.Git) (*Stores, error) {
 	if err != nil {
 		return nil, fmt.Errorf("directory of the stores: %w", err)
 	}
-	if err := os.MkdirAll(abs, 0o700); err != nil {
+	err = os.MkdirAll(abs, 0o700)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, fmt.Errorf("directory of the stores: %w: set SANDPIPER_STATE_DIR to a directory that this user may write to, or give this one to the user", err)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("directory of the stores: %w", err)
 	}
 	return &Stores{dir: abs, git: g, flights: map[string]*flight{}}, nil

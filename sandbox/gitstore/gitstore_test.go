@@ -372,3 +372,12 @@ func (s *slow) Read([]byte) (int, error) {
 	<-s.until
 	return 0, io.EOF
 }
+
+// TestOpenWithoutPermission says which setting to look at.
+func TestOpenWithoutPermission(t *testing.T) {
+	t.Parallel()
+	_, err := gitstore.Open("/sys/sandpiper-stores", nil) // where not even root can make one
+	if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "SANDPIPER_STATE_DIR") {
+		t.Errorf("Open: %v", err)
+	}
+}
