@@ -116,7 +116,7 @@ func (r *round) judgeSurface() {
 			r.missing("surface", "%s is %q inside, and not %s", strings.TrimPrefix(what, "status "), got, want)
 		}
 	}
-	if said("new user namespace") == "done" {
+	if said("new user namespace") == allowed {
 		r.breach("surface", "a user namespace could be made inside")
 	}
 	if said("foreign system calls") == "reached" {
