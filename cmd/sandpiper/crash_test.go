@@ -128,6 +128,7 @@ func killSupervisor(dir string) {
 // over says whether every mission has told its end.
 func (s *storm) over() bool {
 	w := s.bots[0]
+	w.double.RefillQuotas() // hundreds of starts, and this looking for comments, are more calls than an hour has
 	for _, n := range s.issues {
 		if !slices.ContainsFunc(w.comments(n), ended) {
 			return false
