@@ -77,7 +77,7 @@ func TestProbesMissEachPart(t *testing.T) {
 			}
 		}), probe: "connection", verdict: probe.Breach, why: "was reached from inside"},
 		{name: "environment", confine: without("environment"), probe: "connection", verdict: probe.Breach, why: "canary credential was found"},
-		{name: "read-only root", confine: without("read-only root"), probe: "marker", verdict: probe.Inconclusive, why: "write / ended with done"},
+		{name: "read-only root", confine: without("read-only root"), probe: "marker", verdict: probe.Inconclusive, why: "write / ended with it was allowed inside"},
 		{name: "read-only bind", confine: with(func(s *jail.Spec) {
 			for i := range s.Mounts {
 				s.Mounts[i].Writable = s.Mounts[i].Writable || s.Mounts[i].Inside == local.ObjectsDir
