@@ -92,9 +92,21 @@ func Cell(s string) string { return strings.ReplaceAll(Code(s), "|", `\|`) }
 // Fence is s as a fenced block that nothing in s can close. It ends without a newline, and is at most 250 bytes longer
 // than s: endless runs of backticks are shortened, since the fence must be longer than the longest.
 func Fence(s string) string {
-	s = endless.ReplaceAllString(strings.TrimRight(Clean(s), "\n"), "$1…")
-	fence := strings.Repeat("`", max(longestRun(s, '`')+1, 3))
-	return fence + "text\n" + s + "\n" + fence
+	return fenced("text", endless.ReplaceAllString(strings.TrimRight(Clean(s), "\n"), "$1…")+"\n")
+}
+
+func fenced(info, lines string) string {
+	fence := strings.Repeat("`", max(longestRun(lines, '`')+1, 3))
+	return fence + info + "\n" + lines + fence
+}
+
+// Exact is s, which is empty or whole lines, as a fenced block that nothing in s can close and in which each byte stands as it is: for
+// text that people take over by a click. ok is false where that cannot be: a page would not show all of s, or s has endless backticks.
+func Exact(info, s string) (block string, ok bool) {
+	if s != "" && !strings.HasSuffix(s, "\n") || Clean(s) != s || endless.MatchString(s) {
+		return "", false
+	}
+	return fenced(info, s), true
 }
 
 var endless = regexp.MustCompile("(`{100})`+")

@@ -93,6 +93,23 @@ func TestFenceCannotBeClosed(t *testing.T) {
 	}
 }
 
+func TestExact(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ in, want string }{
+		{"", "```suggestion\n```"},
+		{"\n", "```suggestion\n\n```"},
+		{"a\t \n  b\n\n", "```suggestion\na\t \n  b\n\n```"},
+		{"```go\nx\n```\n", "````suggestion\n```go\nx\n```\n````"},
+		{"   ````` \n", "``````suggestion\n   ````` \n``````"},
+		{"a", ""}, {"a\r\n", ""}, {"a\u200bb\n", ""}, {"\xff\n", ""}, {"\x1b[0m\n", ""},
+		{strings.Repeat("`", 101) + "\n", ""},
+	} {
+		if got, ok := Exact("suggestion", tt.in); got != tt.want || ok != (tt.want != "") {
+			t.Errorf("Exact(%q) = %q, %v, want %q", tt.in, got, ok, tt.want)
+		}
+	}
+}
+
 func TestText(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ in, want string }{
