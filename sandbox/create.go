@@ -95,8 +95,9 @@ func (m *Manager) begin(ctx context.Context, mission string, src Source, o Optio
 	return r, nil
 }
 
-// make makes what the record tells of. That becomes lasting before the first command begins: until then a power cut takes nothing but an
-// empty sandbox, and what it leaves is found as that of a run without a record.
+// make makes what the record tells of, and waits for the disk nowhere. The record becomes lasting before the first command begins, and
+// what was made before it is so then in file systems that keep an order: until then a power cut takes nothing but an empty sandbox,
+// which its caller makes again by its id, and what it leaves is found as that of a run without a record.
 func (m *Manager) make(ctx context.Context, r *run) error {
 	if err := m.keepBase(ctx, r); err != nil {
 		return err
@@ -108,28 +109,34 @@ func (m *Manager) make(ctx context.Context, r *run) error {
 	return m.saveBy(durable.ReplaceJSON, r)
 }
 
-// Knower is implemented by backends that can say at once whether a base is a commit of the store that all of is there.
+// Knower is implemented by backends that keep bases beyond single runs.
 type Knower interface {
+	// Knows says at once whether the base is a commit of the store that all of is there.
 	Knows(w Workspace) bool
+	// BaseRef is the ref that keeps the base in the store for as long as the backend has it.
+	BaseRef(w Workspace) string
 }
 
 // keepBase makes sure that the base is there and stays.
 func (m *Manager) keepBase(ctx context.Context, r *run) error {
 	src, ref := r.rec.Source, Ref(r.id, "base")
-	if k, ok := r.backend.(Knower); ok && k.Knows(m.workspace(r)) {
-		if err := m.cfg.Stores.PutRef(ctx, src.Key, ref, src.Base, ""); err != nil {
-			return fmt.Errorf("keep the base: %w", err)
+	k, ok := r.backend.(Knower)
+	if !ok || !k.Knows(m.workspace(r)) {
+		commit, err := m.cfg.Stores.Resolve(ctx, src.Key, src.Base)
+		if err == nil && commit != src.Base {
+			err = fmt.Errorf("%s is not a commit: %w", src.Base, git.ErrNoRef)
 		}
-		return nil
+		if err != nil {
+			return fmt.Errorf("base: %w", err)
+		}
 	}
-	commit, err := m.cfg.Stores.Resolve(ctx, src.Key, src.Base)
-	if err == nil && commit != src.Base {
-		err = fmt.Errorf("%s is not a commit: %w", src.Base, git.ErrNoRef)
+	var err error
+	if ok {
+		err = m.cfg.Stores.ShareRef(ctx, src.Key, ref, src.Base, k.BaseRef(m.workspace(r)))
+	} else {
+		err = m.cfg.Stores.PutRef(ctx, src.Key, ref, src.Base, "")
 	}
 	if err != nil {
-		return fmt.Errorf("base: %w", err)
-	}
-	if err := m.cfg.Stores.SetRef(ctx, src.Key, ref, src.Base, ""); err != nil {
 		return fmt.Errorf("keep the base: %w", err)
 	}
 	return nil

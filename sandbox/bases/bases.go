@@ -52,7 +52,10 @@ type Options struct {
 }
 
 // Bases is safe for concurrent use, also by several processes.
-type Bases struct{ o Options }
+type Bases struct {
+	o    Options
+	boot string // see Base
+}
 
 // Base is one checkout.
 type Base struct {
@@ -92,7 +95,7 @@ func Open(o Options) *Bases {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Bases{o}
+	return &Bases{o, bootID()}
 }
 
 var commitForm = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
@@ -179,7 +182,7 @@ func (b *Bases) read(key, commit string) (Base, error) {
 	if base.User != b.user() {
 		return base, fmt.Errorf("it belongs to user %d, not %d: %w", base.User, b.user(), fs.ErrNotExist)
 	}
-	if base.Boot != bootID() {
+	if base.Boot != b.boot {
 		if _, err := os.Stat(filepath.Join(b.at(key, commit), "synced")); err != nil {
 			return base, fmt.Errorf("it was made before the last start and may be damaged: %w", err)
 		}

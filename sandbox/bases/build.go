@@ -35,7 +35,8 @@ func (b *Bases) build(ctx context.Context, key, commit string) error {
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(fresh))
 	}
-	if err := durable.WriteJSON(filepath.Join(fresh, "base.json"), base); err != nil {
+	// Nothing of a base is waited for: see Sync.
+	if err := durable.ReplaceJSON(filepath.Join(fresh, "base.json"), base); err != nil {
 		return err
 	}
 	if err := os.Rename(fresh, old); err != nil {
@@ -47,7 +48,7 @@ func (b *Bases) build(ctx context.Context, key, commit string) error {
 
 // fill makes a base in a new directory: over the nearest one that is there, if there is one and it is near, else whole.
 func (b *Bases) fill(ctx context.Context, key, commit, dir string) (Base, error) {
-	base := Base{Commit: commit, Layers: []string{commit}, User: b.user(), Boot: bootID(), dir: b.repo(key)}
+	base := Base{Commit: commit, Layers: []string{commit}, User: b.user(), Boot: b.boot, dir: b.repo(key)}
 	for _, d := range []string{"", "leases", "tree", "git"} {
 		if err := os.Mkdir(filepath.Join(dir, d), 0o755); err != nil {
 			return base, err

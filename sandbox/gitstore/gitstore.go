@@ -170,6 +170,8 @@ func (s *Stores) runLocked(ctx context.Context, key string, c git.Call) ([]byte,
 		c.GitDir = s.Dir(key)
 	}
 	c.Hold = append(slices.Clone(c.Hold), l.File())
+	// Git does not wait for refs of its own accord (core.fsync in git-config(1)), and takes one that a power cut has left empty for broken.
+	c.Config = append([]string{"core.fsync=reference"}, c.Config...)
 	return s.git.Run(ctx, c)
 }
 

@@ -76,11 +76,13 @@ func packedRefs(dir string) (map[string]string, error) {
 	return refs, err
 }
 
+func validRef(name string) bool { return strings.HasPrefix(name, "refs/") && filepath.IsLocal(name) }
+
 // swap does what git does to the file of a ref (files-backend.c), under the same lock file: it sets it to new, or removes it, if
 // it is at old; one of them may be "" for no ref. It leaves to git what it does not do: lines of packed-refs, and all that is not
 // as it should be.
 func (s *Stores) swap(ctx context.Context, key, ref, new, old string) (done bool, err error) {
-	if !strings.HasPrefix(ref, "refs/") || !filepath.IsLocal(ref) {
+	if !validRef(ref) {
 		return false, fmt.Errorf("ref %q: not a full name", ref)
 	}
 	l, err := s.lock(ctx, key, ".lock", flock.Shared)
@@ -88,22 +90,17 @@ func (s *Stores) swap(ctx context.Context, key, ref, new, old string) (done bool
 		return false, err
 	}
 	defer l.Unlock()
-	packed, err := packedRefs(s.Dir(key))
-	if err != nil {
+	if packed, err := s.packed(key, ref); packed || err != nil {
 		return false, err
-	}
-	for name := range packed {
-		if name == ref || strings.HasPrefix(name, ref+"/") || strings.HasPrefix(ref, name+"/") {
-			return false, nil
-		}
 	}
 	path := filepath.Join(s.Dir(key), ref)
-	if new == "" {
-		if at, err := readRef(path); at == "" {
-			return err == nil, err
+	if at, err := readRef(path); at == new { // as it should be
+		return err == nil, err
+	}
+	if new != "" {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return false, err
 		}
-	} else if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return false, err
 	}
 	f, err := os.OpenFile(path+".lock", os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
@@ -119,6 +116,40 @@ func (s *Stores) swap(ctx context.Context, key, ref, new, old string) (done bool
 		dir = filepath.Dir(dir)
 	}
 	return done, err
+}
+
+// packed says whether packed-refs has a line for a ref, or for one whose name would be a directory of it, or it one of that.
+func (s *Stores) packed(key, ref string) (bool, error) {
+	lines, err := packedRefs(s.Dir(key))
+	for name := range lines {
+		if name == ref || strings.HasPrefix(name, ref+"/") || strings.HasPrefix(ref, name+"/") {
+			return true, err
+		}
+	}
+	return false, err
+}
+
+// share makes the file of a ref a second name of that of another one, if that holds the object and the ref is not there.
+func (s *Stores) share(ctx context.Context, key, ref, object, with string) (done bool, err error) {
+	if !validRef(ref) || !validRef(with) {
+		return false, fmt.Errorf("ref %q or %q: not a full name", ref, with)
+	}
+	l, err := s.lock(ctx, key, ".lock", flock.Shared)
+	if err != nil {
+		return false, err
+	}
+	defer l.Unlock()
+	if packed, err := s.packed(key, ref); packed || err != nil {
+		return false, err
+	}
+	from, to := filepath.Join(s.Dir(key), with), filepath.Join(s.Dir(key), ref)
+	if at, err := readRef(from); at != object || err != nil {
+		return false, err
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return false, err
+	}
+	return os.Link(from, to) == nil, nil // else it is there, or the file has as many names as it can have
 }
 
 // replaceRef closes the lock file of a ref and renames it to be the ref, or removes the ref.

@@ -57,6 +57,26 @@ func (s *Stores) PutRef(ctx context.Context, key, ref, new, old string) error {
 	return s.SetRef(ctx, key, ref, new, old) // it knows what to do about what lies in the way
 }
 
+// ShareRef is PutRef for a ref that is not there yet, next to another one, with, for the same object, which it makes first if need be.
+// The two are names of one file (link(2)): git replaces the files of refs, and never writes into one. So only the first of many waits
+// for the disk, as it must: a power cut can leave a file that was not waited for empty, which is a broken ref to git, and no fetch
+// or repack works any more. The further name alone is there after a power cut or is not.
+func (s *Stores) ShareRef(ctx context.Context, key, ref, object, with string) error {
+	if !commitForm.MatchString(object) {
+		return fmt.Errorf("set %s: %q is not an object id", ref, object)
+	}
+	done, err := s.share(ctx, key, ref, object, with)
+	if !done && err == nil {
+		if err = s.PutRef(ctx, key, with, object, ""); err == nil {
+			done, err = s.share(ctx, key, ref, object, with)
+		}
+	}
+	if done || ctx.Err() != nil {
+		return err
+	}
+	return s.PutRef(ctx, key, ref, object, "")
+}
+
 // DeleteRef deletes a ref that is at old. A ref that is gone already is as it should be.
 func (s *Stores) DeleteRef(ctx context.Context, key, ref, old string) error {
 	if !commitForm.MatchString(old) {

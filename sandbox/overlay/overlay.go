@@ -95,11 +95,14 @@ func (b *Backend) Path(w sandbox.Workspace) string { return filepath.Join(w.Dir,
 // Delta is the upper layer.
 func (b *Backend) Delta(w sandbox.Workspace) string { return filepath.Join(w.Dir, upper) }
 
-// Knows says whether the base is there. Its objects are too: see keep.
+// Knows says whether the base is there. Its objects are too: BaseRef keeps them.
 func (b *Backend) Knows(w sandbox.Workspace) bool {
 	_, err := b.bases.Get(local.Key(w), w.Base)
 	return err == nil
 }
+
+// BaseRef keeps the objects of the base in the store.
+func (b *Backend) BaseRef(w sandbox.Workspace) string { return keepRefs + w.Base }
 
 // Make makes the layers of the run, or what is missing of them. Its time does not depend on the size of the repository, if the
 // base is there.
@@ -113,12 +116,12 @@ func (b *Backend) Make(ctx context.Context, w sandbox.Workspace) error {
 			return err
 		}
 	}
-	for _, d := range []string{upper, gitUpper, work, gitWork, home} {
+	for _, d := range []string{upper, gitUpper, home} {
 		dir := filepath.Join(w.Dir, d)
 		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
-		if b.root && d != work && d != gitWork {
+		if b.root {
 			if err := os.Chown(dir, b.o.UID, b.o.UID); err != nil {
 				return err
 			}
@@ -151,6 +154,11 @@ func (b *Backend) place(w sandbox.Workspace) (local.Place, error) {
 		return local.Place{}, err
 	}
 	in := func(name string) string { return filepath.Join(w.Dir, name) }
+	for _, d := range []string{work, gitWork} { // the kernel's own: nothing needs them before the first command
+		if err := os.Mkdir(in(d), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return local.Place{}, err
+		}
+	}
 	trees := base.Trees()
 	return local.Place{
 		Backend: b.Name(), Home: in(home), Used: &jail.Usage{}, System: b.o.System, UID: b.o.UID, Egress: b.o.Egress, Broker: b.o.Broker,

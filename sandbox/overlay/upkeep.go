@@ -12,9 +12,9 @@ import (
 // while no run is at one of them.
 const keepRefs = "refs/sandpiper/bases/"
 
-// keep sets the ref of a base. A run's own ref keeps the objects until then.
+// keep sets the ref of a base that is there. It was set before the base was made, but the upkeep takes away one that has no base yet.
 func (b *Backend) keep(ctx context.Context, key, commit string) error {
-	return b.o.Stores.SetRef(ctx, key, keepRefs+commit, commit, "")
+	return b.o.Stores.PutRef(ctx, key, keepRefs+commit, commit, "")
 }
 
 // Upkeep removes bases that nobody needs, as far as there are too many, makes the others outlast a power cut, and brings the refs
