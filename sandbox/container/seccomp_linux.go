@@ -20,7 +20,7 @@ func seccomp() (*specs.LinuxSeccomp, error) {
 	}
 	// The first one is the native one. The profile has its 32-bit sisters too; without them their calls kill.
 	profile.Architectures = profile.Architectures[:min(1, len(profile.Architectures))]
-	own := append(slices.Clone(jail.Denied()), "socket", "fallocate", "mknod", "mknodat")
+	own := append(slices.Clone(jail.Denied()), "socket", "fallocate", "mknod", "mknodat", "setrlimit", "prlimit64")
 	var out []specs.LinuxSyscall
 	for _, s := range profile.Syscalls {
 		s.Names = slices.DeleteFunc(slices.Clone(s.Names), func(name string) bool { return slices.Contains(own, name) })
@@ -42,8 +42,30 @@ func seccomp() (*specs.LinuxSeccomp, error) {
 		out = append(out, specs.LinuxSyscall{Names: []string{name}, Action: specs.ActAllow,
 			Args: []specs.LinuxSeccompArg{{Index: uint(at), Value: jail.DeviceMode, ValueTwo: 0, Op: specs.OpMaskedEqual}}})
 	}
+	out = append(out, limits()...)
 	refused := uint(unix.EOPNOTSUPP) // programs fall back to writing, which can be watched
 	out = append(out, specs.LinuxSyscall{Names: []string{"fallocate"}, Action: specs.ActErrno, ErrnoRet: &refused})
 	profile.Syscalls = out
 	return profile, nil
+}
+
+// limits may be set but for that of core files, of which it is only said: see the filter of the jail.
+func limits() []specs.LinuxSyscall {
+	arg := func(index uint, op specs.LinuxSeccompOperator, value uint64) specs.LinuxSeccompArg {
+		return specs.LinuxSeccompArg{Index: index, Op: op, Value: value}
+	}
+	rule := func(name string, action specs.LinuxSeccompAction, args ...specs.LinuxSeccompArg) specs.LinuxSyscall {
+		s := specs.LinuxSyscall{Names: []string{name}, Action: action, Args: args}
+		if action == specs.ActErrno {
+			s.ErrnoRet = new(uint)
+		}
+		return s
+	}
+	return []specs.LinuxSyscall{
+		rule("setrlimit", specs.ActAllow, arg(0, specs.OpNotEqual, unix.RLIMIT_CORE)),
+		rule("setrlimit", specs.ActErrno, arg(0, specs.OpEqualTo, unix.RLIMIT_CORE)),
+		rule("prlimit64", specs.ActAllow, arg(1, specs.OpNotEqual, unix.RLIMIT_CORE)),
+		rule("prlimit64", specs.ActAllow, arg(1, specs.OpEqualTo, unix.RLIMIT_CORE), arg(2, specs.OpEqualTo, 0)),
+		rule("prlimit64", specs.ActErrno, arg(1, specs.OpEqualTo, unix.RLIMIT_CORE), arg(2, specs.OpNotEqual, 0)),
+	}
 }

@@ -37,6 +37,7 @@ func TestAttacks(t *testing.T) {
 		{name: "make a device that needs no capability", script: "mknod white c 0 0 && echo MADE; mkfifo pipe || echo MADE", works: "MADE", without: without{seccomp: true}},
 		{name: "open a socket to the hypervisor", script: `perl -e 'socket(S, 40, 1, 0) or print "$!\n"' | grep -q 'Operation not permitted' || echo TRIED`, works: "TRIED", without: without{seccomp: true}},
 		{name: "hear the audit log", script: `perl -e 'print "OPENED\n" if socket(S, 16, 3, 9)'`, works: "OPENED", without: without{seccomp: true}},
+		{name: "have cores given to a program of the host", script: `ulimit -S -c 0; grep -q 'core file size *0 ' /proc/self/limits && echo LOWERED`, works: "LOWERED", without: without{seccomp: true}},
 		{name: "see the host's processes", script: `ls -d /proc/` + pid() + ` && echo SEEN`, works: "SEEN", without: without{namespaces: true}},
 		{name: "see the host's network", script: `test $(wc -l </proc/net/dev) -gt 3 && echo SEEN`, works: "SEEN", without: without{namespaces: true}},
 		{name: "see the host's name", script: `test "$(uname -n)" = sandbox || echo SEEN`, works: "SEEN", without: without{namespaces: true}},

@@ -1,6 +1,7 @@
 package jail
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,6 +20,11 @@ func TestLimits(t *testing.T) {
 	memory := `for i in 1 2 3; do dd if=/dev/zero of=/dev/null bs=48M count=9000 2>/dev/null & p="$p $!"; done; sleep 1.5
 for q in $p; do kill -0 $q || exit; done; echo ALL; kill $p`
 	disk := `for i in 1 2 3 4 5 6; do head -c 4M /dev/zero >f$i && sync f$i; sleep 0.1; done; sleep 0.5; echo ALL`
+	// Where no walk looks: in files that have no name any more, in a directory that its owner has closed, deeper than descriptors go.
+	nameless := `for i in 1 2 3 4; do exec 3>f && rm f && head -c 4M /dev/zero >&3; sleep 100 3>&3 & sleep 0.1; done; sleep 1.5; echo ALL`
+	closed := `mkdir c; for i in 1 2 3 4; do exec 3>c/f$i && chmod 0 c && head -c 4M /dev/zero >&3; chmod 700 c; done; chmod 0 c; sleep 1.5; echo ALL`
+	deep := `d=$(printf 'd/%.0s' $(seq 900)); for i in 1 2 3; do mkdir -p $d && cd -P ./$d; done
+for i in 1 2 3 4 5 6 7; do head -c 4M /dev/zero >f$i && sync f$i; done; sleep 1.5; echo ALL`
 	files := `i=0; while [ $i -lt 400 ]; do : >f$i; i=$((i+1)); done; sleep 1.5; echo ALL`
 	for _, c := range []struct {
 		name, script string
@@ -30,6 +36,9 @@ for q in $p; do kill -0 $q || exit; done; echo ALL; kill $p`
 		{"processes", forks, Limits{Procs: 32}, "", []without{{}, {cgroup: true}, {rlimits: true}}, without{cgroup: true, rlimits: true}},
 		{"memory", memory, Limits{Memory: 100 * mib}, "", []without{{}, {cgroup: true}}, without{cgroup: true, rlimits: true, watch: true}},
 		{"disk", disk, Limits{Disk: 12 * mib}, TooMuchDisk, []without{{}}, without{watch: true}},
+		{"disk by files without a name", nameless, Limits{Disk: 12 * mib}, TooMuchDisk, []without{{}}, without{watch: true}},
+		{"disk in a closed directory", closed, Limits{Disk: 12 * mib}, TooMuchDisk, []without{{}}, without{watch: true}},
+		{"disk in the deep", deep, Limits{Disk: 24 * mib, FileSize: 24 * mib}, TooMuchDisk, []without{{}}, without{watch: true}},
 		{"one file", `head -c 8M /dev/zero >f && echo ALL`, Limits{FileSize: 4 * mib}, "", []without{{}, {watch: true}}, without{rlimits: true}},
 		{"files", files, Limits{Files: 200}, TooManyFiles, []without{{}}, without{watch: true}},
 		{"tmp", `head -c 8M /dev/zero >/tmp/f && echo ALL`, Limits{Tmp: 4 * mib}, "", []without{{}}, without{}},
@@ -41,7 +50,7 @@ for q in $p; do kill -0 $q || exit; done; echo ALL; kill $p`
 				if c.name == "processes" && w.rlimits && os.Geteuid() != 0 {
 					continue // an ordinary user may have no control group
 				}
-				o := try(t, w, Spec{Workspace: workspace(t), Limits: c.limits}, c.script)
+				o := try(t, w, Spec{Workspace: reopened(t), Limits: c.limits}, c.script)
 				if o.says("ALL") || c.reason != "" && o.Reason != c.reason {
 					t.Errorf("without %+v: ended with %s, %d, %v:\n%s", w, o.Reason, o.Code, o.Observations, o.out)
 				}
@@ -49,11 +58,18 @@ for q in $p; do kill -0 $q || exit; done; echo ALL; kill $p`
 			if c.fails == (without{}) {
 				return // the size is an argument of the mount: there is no part to leave out
 			}
-			if o := try(t, c.fails, Spec{Workspace: workspace(t), Limits: c.limits}, c.script); !o.says("ALL") {
+			if o := try(t, c.fails, Spec{Workspace: reopened(t), Limits: c.limits}, c.script); !o.says("ALL") {
 				t.Errorf("control: it held without %+v: ended with %s, %d:\n%s", c.fails, o.Reason, o.Code, o.out)
 			}
 		})
 	}
+}
+
+// reopened is a workspace that can be removed although a directory c in it was closed.
+func reopened(t *testing.T) string {
+	dir := workspace(t)
+	t.Cleanup(func() { _ = os.Chmod(filepath.Join(dir, "c"), 0o700) })
+	return dir
 }
 
 func TestLimitOfTime(t *testing.T) {
@@ -97,6 +113,73 @@ func TestDiskCountsFromWhenItWasMade(t *testing.T) {
 	}
 }
 
+// A directory that its owner has closed is opened to be counted, and closed again.
+func TestMeasureOfClosedDirectories(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	closed := filepath.Join(dir, "closed")
+	if err := os.MkdirAll(filepath.Join(closed, "in", "below"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []string{filepath.Join(closed, "in"), closed} {
+		if err := os.Chmod(d, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	u, missed, err := measure(true, []string{dir})
+	if err != nil || u.Files != 3 || missed != (os.Geteuid() != 0) {
+		t.Errorf("measure = %+v, %v, %v; want 3 files", u, missed, err)
+	}
+	if info, err := os.Stat(closed); err != nil || info.Mode().Perm() != 0 {
+		t.Errorf("the directory was left with %v, %v", info.Mode(), err)
+	}
+	if u, err := Measure(dir); err != nil || os.Geteuid() != 0 && u.Files != 1 {
+		t.Errorf("Measure = %+v, %v; want what is seen without opening anything", u, err)
+	}
+	if err := os.Chmod(closed, 0o700); err != nil { // for the end of the test
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Join(closed, "in"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A directory that was moved has another way up, which is not gone.
+func TestMeasureOfMovedDirectories(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	inner := filepath.Join(dir, "a", "b", "c")
+	if err := os.MkdirAll(inner, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var w walk
+	w.buf = make([]byte, 1<<12)
+	above, below := level{fd: -1}, level{}
+	for path, l := range map[string]*level{filepath.Dir(inner): &above, inner: &below} {
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		l.fd = int(f.Fd())
+		if err := w.read(l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	above.fd = -1
+	stack := []level{above, below}
+	if err := back(stack); err != nil || stack[0].fd < 0 {
+		t.Fatalf("the way back: %v", err)
+	}
+	stack[0].close()
+	if err := os.Rename(inner, filepath.Join(dir, "c")); err != nil {
+		t.Fatal(err)
+	}
+	if err := back(stack); !errors.Is(err, errMoved) || stack[0].fd >= 0 {
+		t.Errorf("the way back from a directory that was moved: %v, descriptor %d", err, stack[0].fd)
+	}
+}
+
 func TestMeasure(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -113,12 +196,12 @@ func TestMeasure(t *testing.T) {
 	if err := os.Truncate(sparse, 1<<40); err != nil {
 		t.Skipf("no sparse files here: %v", err)
 	}
-	// Deeper than any path can be long.
+	// Deeper than any path can be long, and than the walk holds descriptors for.
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	const deep = 300
+	const deep = maxOpen + 300
 	for range deep {
 		name := strings.Repeat("d", 30)
 		if err := root.Mkdir(name, 0o755); err != nil {

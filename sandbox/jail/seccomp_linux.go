@@ -116,6 +116,28 @@ func denyIoctls(info *arch.Info) []bpf.Instruction {
 	return out
 }
 
+// keepCoreLimit answers that the limit for core files was set, and leaves it. It is 1 byte, at which alone the kernel makes no core for a
+// program of the host that takes them through a pipe: at 0, to which everyone may lower it, that program runs, as root and outside
+// (core(5); coredump_pipe in fs/coredump.c). To refuse would be honest and ends programs that want no core, ssh-agent among them.
+func keepCoreLimit(info *arch.Info) []bpf.Instruction {
+	pretend := bpf.RetConstant{Val: uint32(seccomp.ActionErrno)} // with the error 0
+	load := func(word uint32) bpf.Instruction { return bpf.LoadAbsolute{Off: word, Size: 4} }
+	is := func(value uint32, skip uint8) bpf.Instruction {
+		return bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: value, SkipTrue: skip}
+	}
+	const nr = 0
+	out := []bpf.Instruction{
+		load(nr), is(uint32(info.SyscallNames["prlimit64"]), 7),
+		load(lowWord(1)), is(unix.RLIMIT_CORE, 5),
+		load(lowWord(2)), is(0, 2), load(lowWord(2) ^ 4), bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0, SkipTrue: 1}, // it only asks
+		pretend,
+	}
+	if old, ok := info.SyscallNames["setrlimit"]; ok { // not every architecture has it
+		out = append(out, load(nr), is(uint32(old), 3), load(lowWord(0)), is(unix.RLIMIT_CORE, 1), pretend)
+	}
+	return out
+}
+
 // lowWord is where seccomp_data has the low 32 bits of an argument.
 func lowWord(argument uint32) uint32 {
 	at := 16 + 8*argument
@@ -143,7 +165,7 @@ func assemble(w without) ([]byte, error) {
 	}
 	var program []bpf.Instruction
 	if !w.guard {
-		program = append(append(program, guard(info)...), denyIoctls(info)...)
+		program = slices.Concat(guard(info), denyIoctls(info), keepCoreLimit(info))
 	}
 	raw, err := bpf.Assemble(append(program, rest...))
 	if err != nil {

@@ -57,7 +57,7 @@ func newWatch(s Spec, l Limits, memoryCounted bool, init int) *watch {
 	if s.Used != nil {
 		w.base = *s.Used
 	} else { // before the command begins
-		w.base, _ = Measure(w.dirs...)
+		w.base, _, _ = measure(true, w.dirs)
 	}
 	return w
 }
@@ -119,7 +119,7 @@ func (w *watch) look(now time.Time) (next time.Duration, reason Reason, evidence
 //
 // To walk a large tree takes tens of milliseconds, to ask the file systems how full they are takes microseconds, and
 // nothing grows without their getting fuller. So there is a walk when they got fuller by a good part of what is left (or,
-// for others may free something meanwhile, when some time has passed); and when they got fuller by all that is left, the
+// for others may free something meanwhile, when some time has passed); and when they may get fuller by all that is left, the
 // tree is paused for the walk, because it writes faster than one can count.
 func (w *watch) lookAtDisk(now time.Time) (left Usage, reason Reason, evidence string) {
 	rest := func() Usage { return Usage{w.allowed.Bytes - w.grown.Bytes, w.allowed.Files - w.grown.Files} }
@@ -133,15 +133,10 @@ func (w *watch) lookAtDisk(now time.Time) (left Usage, reason Reason, evidence s
 	}
 	more := fuller(w.room, room)
 	left = rest()
-	if more.Bytes >= left.Bytes || more.Files >= left.Files {
-		w.signal(unix.SIGSTOP)
-		w.walk(now, room)
-		left = rest()
-		if left.Bytes > 0 && left.Files > 0 {
-			w.signal(unix.SIGCONT)
+	if more.Bytes > left.Bytes/4 || more.Files > left.Files/4 || now.Sub(w.walked) > max(time.Second, 20*w.walkTook) {
+		if !w.count(now, room, more, left) {
+			return left, TooManyFiles, "what is written cannot be counted: directories move, though the tree is paused"
 		}
-	} else if more.Bytes > left.Bytes/4 || more.Files > left.Files/4 || now.Sub(w.walked) > max(time.Second, 20*w.walkTook) {
-		w.walk(now, room)
 		left = rest()
 	} else {
 		left.Bytes, left.Files = left.Bytes-more.Bytes, left.Files-more.Files
@@ -155,10 +150,26 @@ func (w *watch) lookAtDisk(now time.Time) (left Usage, reason Reason, evidence s
 	return Usage{min(left.Bytes, free.Bytes), min(left.Files, free.Files)}, "", ""
 }
 
+// count walks. The tree is paused for that if it could write too much meanwhile (the machine may be slow for us and not for the
+// tree), or if what it does is in the way; and stays so if it is over a limit.
+func (w *watch) count(now time.Time, room []unix.Statfs_t, more, left Usage) (done bool) {
+	took := w.walkTook.Seconds()
+	fast := more.Bytes+int64(took*bytesPerSecond) >= left.Bytes || more.Files+int(took*filesPerSecond) >= left.Files
+	if !fast && w.walk(now, room, false) {
+		return true
+	}
+	w.signal(unix.SIGSTOP)
+	done = w.walk(now, room, true)
+	if w.grown.Bytes < w.allowed.Bytes && w.grown.Files < w.allowed.Files {
+		w.signal(unix.SIGCONT)
+	}
+	return done
+}
+
 // first finds out where the tree begins. In a workspace that an earlier command has filled up to its limit the next one may
 // still run, to clean up for instance, but may add next to nothing.
 func (w *watch) first(now time.Time) {
-	w.walk(now, fullness(w.dirs))
+	w.walk(now, fullness(w.dirs), true)
 	w.allowed = Usage{max(before(w.limits.Disk, 64<<20), w.grown.Bytes+1<<20), max(w.limits.Files-min(w.limits.Files/6, 5000), w.grown.Files+100)}
 }
 
@@ -171,13 +182,19 @@ func fuller(was, is []unix.Statfs_t) (more Usage) {
 	return more
 }
 
-func (w *watch) walk(now time.Time, room []unix.Statfs_t) {
+// walk counts, with what is open without a name. Done is false if that takes that the tree is paused.
+func (w *watch) walk(now time.Time, room []unix.Statfs_t, paused bool) (done bool) {
 	start := time.Now()
-	u, err := Measure(w.dirs...)
+	u, missed, err := measure(paused, w.dirs)
+	if errors.Is(err, errMoved) || missed && !paused {
+		return false
+	}
+	held := w.held()
 	w.room, w.walked, w.walkTook = room, now, time.Since(start)
 	if err == nil {
-		w.grown = Usage{u.Bytes - w.base.Bytes, u.Files - w.base.Files}
+		w.grown = Usage{u.Bytes + held.Bytes - w.base.Bytes, u.Files + held.Files - w.base.Files}
 	}
+	return true
 }
 
 // signal goes to all processes of the tree but the first, which no signal of its own namespace stops.
