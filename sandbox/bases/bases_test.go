@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -243,6 +244,27 @@ func TestBudget(t *testing.T) {
 	check("the upper one in use", []string{"r-2"}, first, second)
 	check("none in use", nil)
 	check("still none", nil)
+}
+
+// TestRulesOfDerived: a base that was made of another knows the same files with rules as one that was made whole.
+func TestRulesOfDerived(t *testing.T) {
+	t.Parallel()
+	r := newRepository(t)
+	files := map[string]string{".gitattributes": "*.x text\n", ".gitignore": "a\n", "d/.gitignore": "b\n", "e/.gitignore": "c\n"}
+	for i := range 80 {
+		files[fmt.Sprint("f", i)] = "content\n"
+	}
+	b, whole := r.open(t.TempDir(), nil), r.open(t.TempDir(), func(o *bases.Options) { o.Layers = 1 })
+	take(t, b, r.commit(files), "r-1")
+	r.git("rm", "-q", "d/.gitignore")
+	second := r.commit(map[string]string{"e/.gitignore": "changed\n", "z/.gitignore": "new\n", "b/x": "1\n"})
+	got, want := take(t, b, second, "r-2"), take(t, whole, second, "r-2")
+	if len(got.Layers) != 2 || len(want.Layers) != 1 {
+		t.Fatalf("%d and %d layers, want 2 and 1", len(got.Layers), len(want.Layers))
+	}
+	if !slices.Equal(got.Rules, want.Rules) || len(want.Rules) != 4 || got.Files != want.Files {
+		t.Errorf("rules %q in %d files, want %q in %d", got.Rules, got.Files, want.Rules, want.Files)
+	}
 }
 
 // TestAfterPowerCut: a base of an earlier start of the machine counts only if the disk was known to have it.

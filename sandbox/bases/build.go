@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -128,23 +130,23 @@ func (b *Bases) settle(ctx context.Context, dir string, base *Base) error {
 		return err
 	}
 	defer tree.Close()
-	for _, e := range index.Entries {
+	base.Files = index.Len()
+	for e := range index.Entries(0, base.Files) {
 		base.note(e)
 	}
-	base.Files = len(index.Entries)
 	// As many at a time as git had workers.
-	half := len(index.Entries) / 2
+	half := base.Files / 2
 	parts := []*settler{b.newSettler(int(tree.Fd())), b.newSettler(int(tree.Fd()))}
 	errs := make([]error, len(parts))
 	var both sync.WaitGroup
-	both.Go(func() { errs[0] = parts[0].all(ctx, index.Entries[:half]) })
-	both.Go(func() { errs[1] = parts[1].all(ctx, index.Entries[half:]) })
+	both.Go(func() { errs[0] = parts[0].all(ctx, index.Entries(0, half)) })
+	both.Go(func() { errs[1] = parts[1].all(ctx, index.Entries(half, base.Files)) })
 	both.Wait()
 	base.Bytes += parts[0].bytes + parts[1].bytes
 	if err := errors.Join(errs...); err != nil || !parts[0].changed && !parts[1].changed {
 		return err
 	}
-	return os.WriteFile(file, index.Bytes(), 0o644)
+	return writeIndex(file, index)
 }
 
 const gitLink = 0o160000
@@ -161,9 +163,10 @@ type settler struct {
 	bytes   int64           // on the disk
 }
 
-func (s *settler) all(ctx context.Context, entries []gitindex.Entry) error {
-	for i, e := range entries {
-		if i%1000 == 0 && ctx.Err() != nil {
+func (s *settler) all(ctx context.Context, entries iter.Seq[gitindex.Entry]) error {
+	i := 0
+	for e := range entries {
+		if i++; i%1000 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if err := s.above(e); err != nil {
@@ -192,6 +195,24 @@ func (base *Base) note(e gitindex.Entry) {
 	if name := e.Name(); bytes.Equal(name, ignoreName) || bytes.Equal(name, attributesName) {
 		base.Rules = append(base.Rules, e.Path())
 	}
+}
+
+// follow takes the rules of another base, but for what differs.
+func (base *Base) follow(d difference) {
+	changed := map[string]bool{}
+	for _, p := range d.gone {
+		changed[p] = true
+	}
+	for _, e := range d.put {
+		changed[e.Path()] = true
+		base.note(e)
+	}
+	for _, p := range d.from.Rules {
+		if !changed[p] {
+			base.Rules = append(base.Rules, p)
+		}
+	}
+	slices.Sort(base.Rules)
 }
 
 // file settles one file, if it needs it: gives it a time in the past and its owner, and makes the index know it so.
@@ -258,6 +279,14 @@ func readIndex(file string, idSize int) (*gitindex.Index, error) {
 		return nil, err
 	}
 	return gitindex.Parse(data, idSize)
+}
+
+func writeIndex(file string, index *gitindex.Index) error {
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return err
+	}
+	return errors.Join(index.Write(f), f.Close())
 }
 
 func parseID(s string) ([]byte, error) {

@@ -10,7 +10,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 
@@ -132,7 +131,7 @@ func (b *Bases) layer(ctx context.Context, key, dir string, base *Base, d differ
 	if err != nil {
 		return err
 	}
-	if err := b.checkoutSome(ctx, key, dir, index, d.put); err != nil {
+	if err := b.checkoutSome(ctx, key, dir, index, d); err != nil {
 		return err
 	}
 	tree, err := os.OpenFile(filepath.Join(dir, "tree"), os.O_RDONLY|unix.O_DIRECTORY, 0)
@@ -148,7 +147,7 @@ func (b *Bases) layer(ctx context.Context, key, dir string, base *Base, d differ
 			}
 		}
 	}
-	if err := s.all(ctx, d.put); err != nil {
+	if err := s.all(ctx, slices.Values(d.put)); err != nil {
 		return err
 	}
 	base.Bytes += s.bytes
@@ -158,18 +157,17 @@ func (b *Bases) layer(ctx context.Context, key, dir string, base *Base, d differ
 	if err := s.whiteouts(filepath.Join(dir, "tree"), index, d.gone); err != nil {
 		return err
 	}
-	for _, e := range index.Entries {
-		base.note(e)
-	}
-	base.Files = len(index.Entries)
+	base.follow(d)
+	base.Files = index.Len()
 	base.Layers = append(base.Layers, d.from.Layers...)
-	return os.WriteFile(filepath.Join(dir, "git", "index"), index.Bytes(), 0o644)
+	return writeIndex(filepath.Join(dir, "git", "index"), index)
 }
 
-// checkoutSome lets git make some files, with all attributes of the tree in the index where it looks for them.
-func (b *Bases) checkoutSome(ctx context.Context, key, dir string, whole *gitindex.Index, put []gitindex.Entry) error {
+// checkoutSome lets git make the files that differ, with all attributes of the tree in the index where it looks for them: those of the
+// other base, which none of these is.
+func (b *Bases) checkoutSome(ctx context.Context, key, dir string, whole *gitindex.Index, d difference) error {
 	var names bytes.Buffer
-	for _, e := range put {
+	for _, e := range d.put {
 		if e.Mode() != gitLink {
 			names.WriteString(e.Path() + "\x00")
 		}
@@ -177,17 +175,23 @@ func (b *Bases) checkoutSome(ctx context.Context, key, dir string, whole *gitind
 	if names.Len() == 0 {
 		return nil
 	}
-	some := whole.Only(func(e gitindex.Entry) bool { return bytes.Equal(e.Name(), attributesName) })
-	if err := some.Edit(nil, put); err != nil {
+	entries := slices.Clone(d.put)
+	for _, p := range d.from.Rules {
+		if i, ok := whole.Find(p); ok && bytes.Equal(whole.Entry(i).Name(), attributesName) {
+			entries = append(entries, whole.Entry(i))
+		}
+	}
+	some, err := gitindex.Some(len(d.from.Commit)/2, entries)
+	if err != nil {
 		return err
 	}
 	file := filepath.Join(dir, "part")
 	defer os.Remove(file)
-	if err := os.WriteFile(file, some.Bytes(), 0o600); err != nil {
+	if err := writeIndex(file, some); err != nil {
 		return err
 	}
 	tree := filepath.Join(dir, "tree")
-	_, err := b.o.Store.Run(ctx, key, git.Call{WorkTree: tree, Dir: tree, Index: file, Config: []string{"core.bare=false"},
+	_, err = b.o.Store.Run(ctx, key, git.Call{WorkTree: tree, Dir: tree, Index: file, Config: []string{"core.bare=false"},
 		Args: []string{"checkout-index", "--force", "-z", "--stdin"}, Stdin: &names})
 	return err
 }
@@ -234,15 +238,7 @@ func (s *settler) whiteout(tree, p string) error {
 
 // has says what an index has at a path.
 func has(index *gitindex.Index, p string) (isFile, isDir bool) {
-	find := func(s string) (gitindex.Entry, bool) {
-		i := sort.Search(len(index.Entries), func(i int) bool { return index.Entries[i].Path() >= s })
-		if i == len(index.Entries) {
-			return gitindex.Entry{}, false
-		}
-		return index.Entries[i], true
-	}
-	e, ok := find(p)
-	isFile = ok && e.Path() == p
-	e, ok = find(p + "/")
-	return isFile, ok && strings.HasPrefix(e.Path(), p+"/")
+	_, isFile = index.Find(p)
+	i, _ := index.Find(p + "/")
+	return isFile, i < index.Len() && strings.HasPrefix(index.Entry(i).Path(), p+"/")
 }

@@ -4,60 +4,90 @@ import (
 	"bytes"
 	"slices"
 	"strconv"
+	"strings"
 )
 
-// Edit takes out the entries at some paths and puts others in. What the index knows of the trees above them is forgotten.
+// change is what Edit does at one path.
+type change struct {
+	path string
+	put  []byte // nil: the entry goes
+	i    int    // the entry that goes, or before which one comes
+	gone bool   // there is one
+}
+
+// Edit takes out the entries at some paths and puts others in; no path is named twice. What the index knows of the trees above them is forgotten.
 func (x *Index) Edit(gone []string, put []Entry) error {
-	touched := make([]string, 0, len(gone)+len(put))
-	touched = append(touched, gone...)
-	out := make(map[string]bool, len(gone)+len(put))
+	changes := make([]change, 0, len(gone)+len(put))
 	for _, p := range gone {
-		out[p] = true
+		changes = append(changes, change{path: p})
 	}
 	for _, e := range put {
-		out[string(e.path)] = true
-		touched = append(touched, string(e.path))
+		changes = append(changes, change{path: e.Path(), put: e.raw})
 	}
-	put = slices.Clone(put)
-	slices.SortFunc(put, func(a, b Entry) int { return bytes.Compare(a.path, b.path) })
-	entries := make([]Entry, 0, len(x.Entries)+len(put))
-	for _, e := range x.Entries {
-		for len(put) > 0 && bytes.Compare(put[0].path, e.path) < 0 {
-			entries = append(entries, put[0])
-			put = put[1:]
-		}
-		if !out[string(e.path)] {
-			entries = append(entries, e)
+	slices.SortStableFunc(changes, func(a, b change) int { return strings.Compare(a.path, b.path) })
+	var moves []change
+	for _, c := range changes {
+		c.i, c.gone = x.Find(c.path)
+		switch {
+		case c.gone && c.put != nil: // as long, since the path is
+			copy(x.data[x.at[c.i]:], c.put)
+		case c.gone || c.put != nil:
+			moves = append(moves, c)
 		}
 	}
-	x.Entries = append(entries, put...)
+	if len(moves) > 0 {
+		x.move(moves)
+	}
 	if len(x.tree) == 0 {
 		return nil
 	}
 	var err error
-	x.tree, err = forget(x.tree, touched, x.idSize)
+	x.tree, err = forget(x.tree, changes, x.idSize)
 	return err
 }
 
-// Only gives an index with some of the entries, which knows no trees.
-func (x *Index) Only(keep func(Entry) bool) *Index {
-	some := &Index{idSize: x.idSize}
-	for _, e := range x.Entries {
-		if keep(e) {
-			some.Entries = append(some.Entries, e)
-		}
+// move makes the entries anew, with some less and some more, in the order of their places.
+func (x *Index) move(moves []change) {
+	more := 0
+	for _, c := range moves {
+		more += len(c.put)
 	}
-	return some
+	data, at := make([]byte, 0, len(x.data)+more), make([]uint32, 0, len(x.at)+len(moves))
+	from := 0
+	upTo := func(to int) {
+		for _, old := range x.at[from:to] {
+			at = append(at, old-x.at[from]+uint32(len(data)))
+		}
+		data = append(data, x.data[x.at[from]:x.at[to]]...)
+		from = to
+	}
+	for _, c := range moves {
+		upTo(c.i)
+		if c.gone {
+			from++
+			continue
+		}
+		at = append(at, uint32(len(data)))
+		data = append(data, c.put...)
+	}
+	upTo(x.Len())
+	x.data, x.at = data, append(at, uint32(len(data)))
+}
+
+// Some makes an index of entries, which knows no trees.
+func Some(idSize int, entries []Entry) (*Index, error) {
+	x := &Index{idSize: idSize, at: []uint32{0}}
+	return x, x.Edit(nil, entries)
 }
 
 // forget marks the trees above some paths as unknown. The extension has, for each tree and before those in it: its name, a zero,
 // the number of its files (-1: not known), a space, the number of trees in it, a line feed, and its id if it is known.
-func forget(ext []byte, paths []string, idSize int) ([]byte, error) {
+func forget(ext []byte, changes []change, idSize int) ([]byte, error) {
 	touched := map[string]bool{"": true}
-	for _, p := range paths {
-		for i := range p {
-			if p[i] == '/' {
-				touched[p[:i]] = true
+	for _, c := range changes {
+		for i := range c.path {
+			if c.path[i] == '/' {
+				touched[c.path[:i]] = true
 			}
 		}
 	}

@@ -13,6 +13,11 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"io"
+	"iter"
+	"math"
+	"sort"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,51 +26,101 @@ import (
 // 4 bytes each.
 const statSize = 40
 
-// Entry is one file.
+// Entry is one file, as it lies in the index.
 type Entry struct {
-	head []byte // stat, object id, flags
-	path []byte
+	raw  []byte // stat, object id, flags, path, and at least one zero up to the next multiple of 8
+	head int    // where the path begins
+	end  int    // and ends
 }
 
-// Index is a whole index, in the order of the paths.
+// Index is a whole index, in the order of the paths. It stays as the bytes that it was read as, since most of it is never looked at.
 type Index struct {
-	Entries []Entry
-	idSize  int
-	tree    []byte // the TREE extension: ids of the trees that are known
+	data   []byte   // the entries
+	at     []uint32 // where each begins in data, and where the last one ends
+	idSize int
+	tree   []byte // the TREE extension: ids of the trees that are known
 }
+
+// Len is the number of entries.
+func (x *Index) Len() int { return len(x.at) - 1 }
+
+// Entry gives one of them. What is set in it is set in the index.
+func (x *Index) Entry(i int) Entry {
+	e, _ := cut(x.data[x.at[i]:x.at[i+1]], x.idSize)
+	return e
+}
+
+// Entries gives those from one number on, up to another.
+func (x *Index) Entries(from, to int) iter.Seq[Entry] {
+	return func(yield func(Entry) bool) {
+		for i := from; i < to && yield(x.Entry(i)); i++ {
+		}
+	}
+}
+
+// Find gives the number of the first entry at a path or after it, and whether it is the one at the path.
+func (x *Index) Find(path string) (int, bool) {
+	return sort.Find(x.Len(), func(i int) int { return strings.Compare(path, string(x.Entry(i).path())) })
+}
+
+// cut takes the first entry of some.
+func cut(data []byte, idSize int) (e Entry, ok bool) {
+	e.head = statSize + idSize + 2
+	if len(data) < e.head || data[e.head-2]&0x30 != 0 { // a stage: a merge that is not finished
+		return e, false
+	}
+	length := int(binary.BigEndian.Uint16(data[e.head-2:]) & longName)
+	if length == longName { // or more
+		if length = bytes.IndexByte(data[e.head:], 0); length < longName {
+			return e, false
+		}
+	}
+	e.end = e.head + length
+	size := (e.end + 8) &^ 7
+	if size > len(data) || data[e.end] != 0 {
+		return e, false
+	}
+	e.raw = data[:size:size]
+	return e, true
+}
+
+// longName is the length that the flags of an entry tell of a path of as many bytes or more.
+const longName = 0xfff
+
+func (e Entry) path() []byte { return e.raw[e.head:e.end] }
 
 // Path is relative to the root of the work tree.
-func (e Entry) Path() string { return string(e.path) }
+func (e Entry) Path() string { return string(e.path()) }
 
 // Name is the last part of the path.
-func (e Entry) Name() []byte { return e.path[bytes.LastIndexByte(e.path, '/')+1:] }
+func (e Entry) Name() []byte { return e.path()[bytes.LastIndexByte(e.path(), '/')+1:] }
 
 // Mode is git's, such as 0o100644.
-func (e Entry) Mode() uint32 { return binary.BigEndian.Uint32(e.head[24:]) }
+func (e Entry) Mode() uint32 { return binary.BigEndian.Uint32(e.raw[24:]) }
 
 // Mtime is in seconds.
-func (e Entry) Mtime() int64 { return int64(binary.BigEndian.Uint32(e.head[8:])) }
+func (e Entry) Mtime() int64 { return int64(binary.BigEndian.Uint32(e.raw[8:])) }
 
 // Same says whether the file is the one that the index knows, by what git compares (match_stat_data in read-cache.c).
 func (e Entry) Same(st *unix.Stat_t) bool {
 	var now [statSize]byte
 	putStat(now[:], st)
 	// Not the device, which git leaves out too, and not the mode, where git keeps its own.
-	return bytes.Equal(now[:16], e.head[:16]) && bytes.Equal(now[20:24], e.head[20:24]) && bytes.Equal(now[28:], e.head[28:statSize])
+	return bytes.Equal(now[:16], e.raw[:16]) && bytes.Equal(now[20:24], e.raw[20:24]) && bytes.Equal(now[28:], e.raw[28:statSize])
 }
 
 // Was says whether the file is the one that the index knows, and as long: whatever became of its times and owner. An entry of New
 // knows no file, and takes any.
 func (e Entry) Was(st *unix.Stat_t) bool {
-	ino, size := binary.BigEndian.Uint32(e.head[20:]), binary.BigEndian.Uint32(e.head[36:])
+	ino, size := binary.BigEndian.Uint32(e.raw[20:]), binary.BigEndian.Uint32(e.raw[36:])
 	return ino == 0 || ino == uint32(st.Ino) && size == uint32(st.Size)
 }
 
 // SetStat makes the index know a file as it is. The mode stays.
 func (e Entry) SetStat(st *unix.Stat_t) {
 	mode := e.Mode()
-	putStat(e.head, st)
-	binary.BigEndian.PutUint32(e.head[24:], mode)
+	putStat(e.raw, st)
+	binary.BigEndian.PutUint32(e.raw[24:], mode)
 }
 
 func putStat(b []byte, st *unix.Stat_t) {
@@ -77,11 +132,14 @@ func putStat(b []byte, st *unix.Stat_t) {
 
 // New makes an entry for a file of a mode and object id that git may have to look at again: nothing is known of it on the disk.
 func New(path string, mode uint32, id []byte) Entry {
-	head := make([]byte, statSize+len(id)+2)
-	binary.BigEndian.PutUint32(head[24:], mode)
-	copy(head[statSize:], id)
-	binary.BigEndian.PutUint16(head[statSize+len(id):], uint16(min(len(path), 0xfff)))
-	return Entry{head, []byte(path)}
+	e := Entry{head: statSize + len(id) + 2}
+	e.end = e.head + len(path)
+	e.raw = make([]byte, (e.end+8)&^7)
+	binary.BigEndian.PutUint32(e.raw[24:], mode)
+	copy(e.raw[statSize:], id)
+	binary.BigEndian.PutUint16(e.raw[e.head-2:], uint16(min(len(path), longName)))
+	copy(e.raw[e.head:], path)
+	return e
 }
 
 func newHash(idSize int) hash.Hash {
@@ -91,7 +149,8 @@ func newHash(idSize int) hash.Hash {
 	return sha1.New()
 }
 
-// Parse reads an index whose object ids have idSize bytes: 20, or 32. It keeps data.
+// Parse reads an index whose object ids have idSize bytes: 20, or 32. It keeps data, and changes what is set in entries there. Like git it
+// leaves the checksum alone: that takes as long as all the rest.
 func Parse(data []byte, idSize int) (*Index, error) {
 	if len(data) < 12+idSize || string(data[:4]) != "DIRC" {
 		return nil, errors.New("index: it is none")
@@ -99,30 +158,24 @@ func Parse(data []byte, idSize int) (*Index, error) {
 	if v := binary.BigEndian.Uint32(data[4:]); v != 2 {
 		return nil, fmt.Errorf("index: version %d is not supported", v)
 	}
-	h := newHash(idSize)
-	h.Write(data[:len(data)-idSize])
-	if !bytes.Equal(h.Sum(nil), data[len(data)-idSize:]) {
-		return nil, errors.New("index: its checksum is wrong")
+	if len(data) > math.MaxUint32 {
+		return nil, errors.New("index: too large")
 	}
-	x := &Index{idSize: idSize, Entries: make([]Entry, 0, min(binary.BigEndian.Uint32(data[8:]), uint32(len(data)/(statSize+idSize))))}
+	count := binary.BigEndian.Uint32(data[8:])
 	rest := data[12 : len(data)-idSize]
-	head := statSize + idSize + 2
-	for range binary.BigEndian.Uint32(data[8:]) {
-		if len(rest) < head {
+	x := &Index{idSize: idSize, data: rest, at: make([]uint32, 0, min(int(count), len(rest)/(statSize+idSize))+1)}
+	at := 0
+	for range count {
+		e, ok := cut(rest[at:], idSize)
+		if !ok {
 			return nil, errDamaged
 		}
-		end := bytes.IndexByte(rest[head:], 0)
-		if end < 0 || rest[head-2]&0x30 != 0 { // a stage: a merge that is not finished
-			return nil, errDamaged
-		}
-		size := (head + end + 8) &^ 7
-		if size > len(rest) {
-			return nil, errDamaged
-		}
-		x.Entries = append(x.Entries, Entry{rest[:head:head], rest[head : head+end : head+end]})
-		rest = rest[size:]
+		x.at = append(x.at, uint32(at))
+		at += len(e.raw)
 	}
-	return x, x.extensions(rest)
+	x.at = append(x.at, uint32(at))
+	x.data = rest[:at:at]
+	return x, x.extensions(rest[at:])
 }
 
 var errDamaged = errors.New("index: it is damaged")
@@ -142,28 +195,29 @@ func (x *Index) extensions(rest []byte) error {
 	return nil
 }
 
-// Bytes is the index as a file.
-func (x *Index) Bytes() []byte {
-	size := 12 + 8 + len(x.tree) + x.idSize
-	for _, e := range x.Entries {
-		size += len(e.head) + len(e.path) + 8
-	}
-	out := make([]byte, 0, size)
-	out = append(out, "DIRC"...)
-	out = binary.BigEndian.AppendUint32(out, 2)
-	out = binary.BigEndian.AppendUint32(out, uint32(len(x.Entries)))
-	var zero [8]byte
-	for _, e := range x.Entries {
-		n := len(e.head) + len(e.path)
-		out = append(append(out, e.head...), e.path...)
-		out = append(out, zero[:(n+8)&^7-n]...)
-	}
+// Write writes the index as a file.
+func (x *Index) Write(w io.Writer) error {
+	head := binary.BigEndian.AppendUint32([]byte("DIRC\x00\x00\x00\x02"), uint32(x.Len()))
+	var tail []byte
 	if len(x.tree) > 0 {
-		out = append(out, "TREE"...)
-		out = binary.BigEndian.AppendUint32(out, uint32(len(x.tree)))
-		out = append(out, x.tree...)
+		tail = append(binary.BigEndian.AppendUint32([]byte("TREE"), uint32(len(x.tree))), x.tree...)
 	}
-	h := newHash(x.idSize)
-	h.Write(out)
-	return h.Sum(out)
+	sum := make(chan []byte)
+	go func() { // it takes as long as the writing
+		h := newHash(x.idSize)
+		for _, part := range [][]byte{head, x.data, tail} {
+			h.Write(part)
+		}
+		sum <- h.Sum(nil)
+	}()
+	var err error
+	for _, part := range [][]byte{head, x.data, tail} {
+		if err == nil {
+			_, err = w.Write(part)
+		}
+	}
+	if last := <-sum; err == nil {
+		_, err = w.Write(last)
+	}
+	return err
 }

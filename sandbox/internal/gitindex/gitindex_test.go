@@ -3,9 +3,12 @@ package gitindex
 import (
 	"bytes"
 	"fmt"
+	"maps"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -62,16 +65,29 @@ func read(t *testing.T, dir string) ([]byte, *Index) {
 	return data, x
 }
 
+// file gives what Write writes.
+func file(t *testing.T, x *Index) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := x.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
 // TestRoundTrip: what was read is written as git wrote it.
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	for _, format := range []string{"sha1", "sha256"} {
 		dir, _ := repository(t, format)
 		data, x := read(t, dir)
-		if len(x.Entries) != 300 || !bytes.Equal(x.Bytes(), data) {
-			t.Errorf("%s: %d entries; written again it has %d bytes, before %d", format, len(x.Entries), len(x.Bytes()), len(data))
+		if got := file(t, x); x.Len() != 300 || !bytes.Equal(got, data) {
+			t.Errorf("%s: %d entries; written again it has %d bytes, before %d", format, x.Len(), len(got), len(data))
 		}
-		for _, e := range x.Entries {
+		for e := range x.Entries(0, x.Len()) {
+			if i, ok := x.Find(e.Path()); !ok || x.Entry(i).Path() != e.Path() {
+				t.Errorf("%s: %s is not found", format, e.Path())
+			}
 			var st unix.Stat_t
 			if err := unix.Lstat(filepath.Join(dir, e.Path()), &st); err != nil || !e.Same(&st) {
 				t.Errorf("%s: %s is not the same (%v)", format, e.Path(), err)
@@ -87,12 +103,12 @@ func TestEdit(t *testing.T) {
 	_, x := read(t, dir)
 	var id []byte
 	fmt.Sscanf(git("hash-object", "-w", ".git/HEAD"), "%x", &id)
-	gone := []string{x.Entries[0].Path(), x.Entries[7].Path()}
-	put := []Entry{New("a/new/file", 0o100755, id), New("zz", 0o100644, id), New(x.Entries[20].Path(), 0o100644, id)}
+	gone := []string{x.Entry(0).Path(), x.Entry(7).Path(), x.Entry(299).Path(), "d1/not/there"}
+	put := []Entry{New("a/new/file", 0o100755, id), New("zz", 0o100644, id), New(x.Entry(20).Path(), 0o100644, id)}
 	if err := x.Edit(gone, put); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "other"), x.Bytes(), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "other"), file(t, x), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	run := func(index string, args ...string) string {
@@ -121,7 +137,16 @@ func TestEdit(t *testing.T) {
 // FuzzParse: no input makes the package panic, and what it takes it gives again.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("DIRC\x00\x00\x00\x02\x00\x00\x00\x00"))
-	f.Add((&Index{idSize: 20, Entries: []Entry{New("a", 0o100644, make([]byte, 20))}, tree: []byte("\x00-1 0\n")}).Bytes())
+	x, err := Some(20, []Entry{New("a", 0o100644, make([]byte, 20)), New(strings.Repeat("b", 5000), 0o100644, make([]byte, 20))})
+	if err != nil {
+		f.Fatal(err)
+	}
+	x.tree = []byte("\x00-1 0\n")
+	var seed bytes.Buffer
+	if err := x.Write(&seed); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(seed.Bytes())
 	f.Fuzz(func(t *testing.T, data []byte) {
 		h := newHash(20)
 		h.Write(data)
@@ -129,9 +154,58 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if _, err := Parse(x.Bytes(), 20); err != nil {
+		if _, err := Parse(file(t, x), 20); err != nil {
 			t.Errorf("what was taken is not taken again: %v", err)
 		}
 		_ = x.Edit([]string{"a/b"}, []Entry{New("c", 0o100644, make([]byte, 20))})
 	})
+}
+
+// TestEditAtRandom: an edited index has what a set of paths has that the same is done to, in the same order.
+func TestEditAtRandom(t *testing.T) {
+	t.Parallel()
+	rnd := rand.New(rand.NewPCG(1, 2))
+	name := func() string {
+		return strings.Repeat(string(rune('a'+rnd.IntN(3))), rnd.IntN(9)) + fmt.Sprint(rnd.IntN(60))
+	}
+	x, err := Some(20, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]uint32{}
+	for step := range 300 {
+		var gone []string
+		var put []Entry
+		here := map[string]bool{}
+		for range rnd.IntN(6) {
+			p := name()
+			if here[p] {
+				continue
+			}
+			here[p] = true
+			if rnd.IntN(2) == 0 {
+				gone = append(gone, p)
+				delete(want, p)
+			} else {
+				put = append(put, New(p, uint32(step), make([]byte, 20)))
+				want[p] = uint32(step)
+			}
+		}
+		if err := x.Edit(gone, put); err != nil {
+			t.Fatal(err)
+		}
+		if x, err = Parse(file(t, x), 20); err != nil {
+			t.Fatalf("step %d: %v", step, err)
+		}
+		var paths []string
+		for e := range x.Entries(0, x.Len()) {
+			paths = append(paths, e.Path())
+			if e.Mode() != want[e.Path()] {
+				t.Errorf("step %d: %s has mode %d, want %d", step, e.Path(), e.Mode(), want[e.Path()])
+			}
+		}
+		if !slices.Equal(paths, slices.Sorted(maps.Keys(want))) {
+			t.Fatalf("step %d: paths %q, want %q", step, paths, slices.Sorted(maps.Keys(want)))
+		}
+	}
 }
