@@ -31,6 +31,8 @@ var denied = []string{
 	// The machine. The kernel asks for capabilities for these; so do we.
 	"init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load", "reboot", "swapon", "swapoff", "acct",
 	"syslog", "settimeofday", "clock_settime", "clock_adjtime", "adjtimex", "sethostname", "setdomainname", "iopl", "ioperm", "vhangup",
+	// Obsolete; the second tells of every file system of the machine.
+	"sysfs", "ustat",
 }
 
 // families of sockets that stay: local ones (half of all language runtimes need socketpair and sockets in /tmp; those of
