@@ -216,13 +216,15 @@ func (p *publication) checked(w *page) {
 		w.printf("No check was run: none is configured and none was recognised.\n")
 		return
 	}
-	switch p.req.CheckedTree {
-	case "":
+	switch tree := p.req.CheckedTree; {
+	case tree == "":
 		w.printf("By the repository's own commands, in a sandbox.\n")
-	case p.result.Manifest.Tree:
+	case tree == p.result.Manifest.Tree && p.req.Suggest:
+		w.printf("By the repository's own commands, in a sandbox, on the head with all of this in it.\n")
+	case tree == p.result.Manifest.Tree:
 		w.printf("By the repository's own commands, in a sandbox, on exactly this tree.\n")
 	default:
-		w.printf("By the repository's own commands, in a sandbox, on tree %s, which is **not** the tree of this pull request: something was left out since.\n", w.cell(p.req.CheckedTree))
+		w.printf("By the repository's own commands, in a sandbox, on tree %s, which is **not** the tree of this pull request: something was left out since.\n", w.cell(tree))
 	}
 	w.printf("\n| check | command | result | required | took | |\n| --- | --- | --- | --- | ---: | --- |\n")
 	for i, c := range p.req.Checks {

@@ -94,6 +94,7 @@ type Request struct {
 	Base        string // the branch that the change is for, by name
 	Issue       int    // 0: none
 	Stacked     bool   // the issue is a pull request, onto whose branch this one goes
+	Suggest     bool   // the issue is a pull request whose branch is not the bot's to push to: see PostReview
 	Title       string // of the issue, or of the task
 	Style       Style  // of the first line of commits, and of the title of the pull request
 	Signoff     bool   // commits carry Signed-off-by of the bot
@@ -160,6 +161,7 @@ type Repository interface {
 	edits(ctx context.Context, branch, expect, from, to string) ([]edit, error)
 	parents(ctx context.Context, head, base string) ([]string, error)
 	upload(ctx context.Context, objects []LFSObject) error
+	resultDiff(ctx context.Context, s Staged) (diff string, without []string, err error)
 }
 
 // Deps is what Publish works with. Redact goes over everything that is posted.

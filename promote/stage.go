@@ -55,7 +55,7 @@ func Stage(ctx context.Context, w Workshop, repo Stored, redact func(string) str
 	s, err := stage(ctx, w, repo, redact, req)
 	if err == nil && req.Onto != "" {
 		err = repo.join(ctx, &s, redact, req)
-	} else if err == nil && req.Keep {
+	} else if err == nil && req.Keep && !req.Suggest {
 		err = repo.keepCommits(ctx, w, &s, redact, req)
 	}
 	if err == nil {
@@ -76,6 +76,9 @@ func stage(ctx context.Context, w Workshop, repo Stored, redact func(string) str
 	}
 	if err := repo.toPointers(ctx, w, &s, spec); err != nil {
 		return s, err
+	}
+	if req.Suggest {
+		return s, nil // on the very head that it is suggested on
 	}
 	if req.FollowUp != nil {
 		return repo.stageOn(ctx, w, s, req.Base)

@@ -3,6 +3,7 @@
 // A mission is one request by a human for work on an issue or a pull request. Its steps are
 //
 //	issue   take → create → execute → inspect → verify → promote → report → archive → waiting
+//	        … → promote → close                                           (what is suggested on a fork's pull request)
 //	checks  take → create → verify → archive → waiting                    (of a pull request's head)
 //	group   take → create → verify → close                                (of a merge queue's commit)
 //

@@ -32,6 +32,9 @@ func baseOf(m *store.Mission) (commit, refspec, from string) {
 	if m.Pull > 0 && !isUpdate(m) {
 		return m.Head, fmt.Sprintf("+refs/pull/%d/head:refs/sandpiper/fetch/pull/%[1]d", m.Pull), fmt.Sprintf("pull/%d", m.Pull)
 	}
+	if isFork(m) {
+		return m.Base, fmt.Sprintf("+refs/pull/%d/head:refs/sandpiper/fetch/pull/%[1]d", m.Number), m.BaseBranch
+	}
 	return m.Base, fmt.Sprintf("+refs/heads/%s:refs/sandpiper/fetch/heads/%[1]s", m.BaseBranch), m.BaseBranch
 }
 
@@ -43,6 +46,8 @@ func (e *Engine) fix(ctx context.Context, _ *github.Client, m *store.Mission, c 
 		return "Mission " + m.ID + " has ended already (" + m.Outcome + ").", nil
 	case m.Want == wantEnd || m.Want == wantMerged:
 		return "Mission " + m.ID + " is ending: its pull request is closed.", nil
+	case m.Pull == 0 && isFork(m):
+		return "Mission " + m.ID + " is not done yet (" + m.Step + "). Once its review is here, or after `/sandpiper discard`, `/sandpiper fix` starts anew.", nil
 	case m.Pull == 0:
 		return "Mission " + m.ID + " has no pull request yet (" + m.Step + "). Once it has one, `/sandpiper fix` sends it on.", nil
 	case err != nil:

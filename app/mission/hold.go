@@ -43,6 +43,7 @@ func (e *Engine) askGates(ctx context.Context, m *store.Mission, stored promote.
 		Changes: changes, LFS: objects, Protected: p.Protects, Read: func(string) ([]byte, bool) { return nil, false },
 		Secrets: func(_, text string) []gates.Secret { return gates.FindSecrets(text) },
 	}
+	in.Workflows = isFork(m) // what is suggested is not pushed by the App
 	if in.Content, err = stored.Blobs(ctx, ids, gates.ContentMost); err != nil {
 		return err
 	}
@@ -128,7 +129,11 @@ func because(g gates.Result) string {
 // hold ends the work on an offer that a gate blocks. The result is kept and the mission stays open: a person can leave out
 // what the gate found, or say that it may be.
 func (e *Engine) hold(m *store.Mission, o offer) (next, bool) {
-	blocked := o.held(gates.Block)
+	level := gates.Block
+	if isFork(m) { // a suggestion is no draft: whoever may push takes it with a click
+		level = gates.Draft
+	}
+	blocked := o.held(level)
 	if len(blocked) == 0 {
 		return next{}, false
 	}

@@ -169,6 +169,11 @@ func (e *Engine) pullClosed(ctx context.Context, c webhooks.PullRequestChanged) 
 		}
 		said = "mission " + m.ID + ": the pull request is closed"
 	}
+	if m, err := e.open(ctx, c.Repo.ID, c.Number, store.KindIssue); err != nil {
+		return "", err
+	} else if m != nil && m.Pull == 0 { // at work on top of it
+		return "mission " + m.ID + ": the pull request is closed", e.ask(ctx, m, wantCancel, c.Sender.Login)
+	}
 	m, err := e.Store.MissionOfPull(ctx, c.Repo.ID, c.Number)
 	if errors.Is(err, store.ErrNone) || err == nil && m.Ended() {
 		return said, nil

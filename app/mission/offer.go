@@ -73,7 +73,9 @@ func (e *Engine) stage(ctx context.Context, m *store.Mission, run *store.Run) (o
 		}
 		o.Said, o.Agent = outcome.Summary, outcome.Version
 	}
-	if o.API, err = e.transport(ctx, gh, m, p, r); err != nil {
+	if isFork(m) { // no commit of it goes anywhere
+		r.Style = promote.Style{Pattern: "{title}"}
+	} else if o.API, err = e.transport(ctx, gh, m, p, r); err != nil {
 		return o, err
 	}
 	stored := promote.Stored{Stores: e.Git, Remote: e.remote(m, installation.Read)}
@@ -119,7 +121,8 @@ func commitRequest(m *store.Mission, run *store.Run, bot promote.Person, p *poli
 	if isUpdate(m) {
 		r.Onto = m.Head
 	}
-	r.Stacked = ontoOf(m) != ""
+	t := taskOf(m)
+	r.Stacked, r.Suggest = t.Onto != "", t.Fork
 	return r
 }
 

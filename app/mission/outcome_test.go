@@ -78,3 +78,18 @@ func TestOneVocabularyOfOutcomes(t *testing.T) {
 		seen[o.Next()] = o
 	}
 }
+
+// TestWorkOnAPersonsPullRequestIsBegunAnewByFix: retry there would run the checks, or nothing.
+func TestWorkOnAPersonsPullRequestIsBegunAnewByFix(t *testing.T) {
+	t.Parallel()
+	for _, o := range declared(t) {
+		for _, work := range []task{{Onto: "by-hand"}, {Fork: true}} {
+			m := &store.Mission{ID: "m-1", Task: marshal(work), Kind: store.KindIssue, Step: stepClose, Outcome: string(o), Message: "because"}
+			said := nextOf(m)
+			again := o == outcome.Changed && !work.Fork || o == outcome.Checked
+			if strings.Contains(said, "/sandpiper retry") || strings.Contains(said, "the issue") || !again && !strings.Contains(said, "/sandpiper fix [words]") {
+				t.Errorf("%s, %+v:\n%s", o, work, said)
+			}
+		}
+	}
+}

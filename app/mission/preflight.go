@@ -15,6 +15,9 @@ import (
 
 // preflight ends a mission whose result the repository's rules would not take, before an agent works for nothing.
 func (e *Engine) preflight(ctx context.Context, gh *github.Client, m *store.Mission, p *policy.Policy) error {
+	if isFork(m) {
+		return nil // nothing is pushed
+	}
 	bot, err := e.bot(ctx, gh)
 	if err != nil {
 		return err

@@ -30,25 +30,14 @@ func (e *Engine) promote(ctx context.Context, m *store.Mission) (next, error) {
 	if err := e.stillWanted(ctx, m); err != nil {
 		return next{}, err
 	}
-	gh, err := e.GitHub.Client(ctx, repoOf(m), installation.Promote)
+	if isFork(m) {
+		return e.suggest(ctx, m, run)
+	}
+	d, request, err := e.publication(ctx, m, run)
 	if err != nil {
 		return next{}, err
 	}
-	bot, err := e.bot(ctx, gh)
-	if err != nil {
-		return next{}, err
-	}
-	request, err := e.request(ctx, m, run, bot)
-	if err != nil {
-		return next{}, err
-	}
-	if request.Record, err = e.recordOf(ctx, m, run); err != nil {
-		return next{}, err
-	}
-	result, err := promote.Publish(ctx, promote.Deps{
-		GitHub: gh, Sandboxes: e.Sandboxes, Signer: e.Signer, Redact: e.Redact, Log: e.Log,
-		Repository: promote.Stored{Stores: e.Git, Remote: e.remote(m, installation.Promote)},
-	}, request)
+	result, err := promote.Publish(ctx, d, request)
 	var closed *promote.ErrClosed
 	if errors.As(err, &closed) {
 		return next{}, outcome.End(outcome.Cancelled, err, "%v", closed)

@@ -42,7 +42,7 @@ func (e *Engine) setup(ctx context.Context, m *store.Mission, id sandbox.ID, com
 	key := shared
 	if _, err := e.Sandboxes.Layer(shared); errors.Is(err, sandbox.ErrUnknown) {
 		// A commit that is not on the base branch could make anything under the name that later runs of others go by.
-		if commit != m.Base || m.Kind == store.KindChecks {
+		if commit != m.Base || m.Kind == store.KindChecks || onPull(m) {
 			key = own
 		}
 		if err := e.makeLayer(ctx, m, p, id, commit, key); err != nil {

@@ -28,7 +28,7 @@ const helpText = `One command a line, by people with write access:
 | ` + "`/sandpiper drop PATH…`" + ` | leaves paths out; what is left out is listed in the pull request and kept |
 | ` + "`/sandpiper approve COMMIT`" + ` | approves exactly this head of the pull request, for teams without reviews |
 | ` + "`/sandpiper allow GATE…`" + ` | lets what a gate found pass, for exactly this change |
-| ` + "`/sandpiper fix [words]`" + ` | sends it on: another round on its pull request, with the review threads, the failed checks and the words; also on top of what others have pushed |
+| ` + "`/sandpiper fix [words]`" + ` | sends it on: another round on its pull request, with the review threads, the failed checks and the words; also on top of what others have pushed. On a pull request of a person's own: a pull request onto it, or suggestions if it is from a fork |
 | ` + "`/sandpiper update [words]`" + ` | the same, from the newest commit of the base branch: the agent is given both sides of what conflicts, and its result is pushed as a merge |
 | ` + "`/sandpiper discard`" + ` | ends it and removes the sandbox; an open pull request of it is closed |
 | ` + "`/sandpiper help`" + ` | shows this |`
@@ -77,7 +77,7 @@ func (e *Engine) slash(ctx context.Context, c webhooks.Slash) (string, error) {
 	if !known {
 		return e.unknown(ctx, gh, repo, c, key)
 	}
-	if c.IsPR && (m == nil || m.Kind == store.KindChecks) && (c.Verb == "fix" || c.Verb == "continue" || c.Verb == "update") {
+	if c.IsPR && (m == nil || m.Kind == store.KindChecks || m.Ended() && onPull(m)) && (c.Verb == "fix" || c.Verb == "continue" || c.Verb == "update") {
 		text, err := e.stack(ctx, gh, trigger{meta: c.Meta, repo: repo, issue: c.Issue, by: c.Author, key: key, instruction: c.Args, at: c.At, role: who.Word()})
 		if err != nil {
 			return "", err
@@ -132,6 +132,9 @@ func (e *Engine) missionAt(ctx context.Context, repository int64, c webhooks.Sla
 	m, err := e.Store.LastMission(ctx, repository, c.Number, kindOf(c.Issue))
 	if c.IsPR && errors.Is(err, store.ErrNone) {
 		m, err = e.Store.MissionOfPull(ctx, repository, c.Number) // one that has ended
+	}
+	if c.IsPR && errors.Is(err, store.ErrNone) {
+		m, err = e.Store.LastMission(ctx, repository, c.Number, store.KindIssue)
 	}
 	if errors.Is(err, store.ErrNone) {
 		return nil, nil
@@ -197,9 +200,13 @@ func (e *Engine) retry(ctx context.Context, gh *github.Client, m *store.Mission,
 	if err != nil {
 		return "", err
 	}
-	_, err = e.start(ctx, trigger{
+	t := trigger{
 		meta: c.Meta, repo: repoOf(m), issue: issue, by: c.Author,
 		key: fmt.Sprintf("comment:%d:%d", c.CommentID, c.Line), instruction: cmp.Or(c.Args, m.Instruction), at: c.At,
-	})
+	}
+	if onPull(m) {
+		return e.stack(ctx, gh, t)
+	}
+	_, err = e.start(ctx, t)
 	return "Trying again.", err
 }

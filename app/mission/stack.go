@@ -2,7 +2,6 @@ package mission
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -14,10 +13,8 @@ import (
 )
 
 // What is asked for on a person's own pull request is never pushed to their branch. It is done on a branch of the bot's, from the head of
-// theirs, and offered as a pull request onto it: they merge it, or do not.
-
-const notFromFork = "This pull request comes from a fork, and a pull request onto a branch there is not Sandpiper's to open; it never pushes to a branch of " +
-	"somebody else. Push the branch to this repository, or say `/sandpiper run` on an issue to have the work done on the default branch."
+// theirs, and offered as a pull request onto it: they merge it, or do not. Onto a branch of a fork there is no such pull request for an App
+// to open, so there the result is suggested, in a review.
 
 // stack begins a mission on top of a person's pull request. The caller has seen that the person may write.
 func (e *Engine) stack(ctx context.Context, gh *github.Client, t trigger) (string, error) {
@@ -25,13 +22,19 @@ func (e *Engine) stack(ctx context.Context, gh *github.Client, t trigger) (strin
 	if err != nil {
 		return "", fmt.Errorf("pull request %d: %w", t.issue.Number, err)
 	}
-	switch {
-	case pr.GetState() != "open":
+	if pr.GetState() != "open" {
 		return "This pull request is closed. Open it again first.", nil
-	case pr.GetHead().GetRepo().GetID() != t.repo.ID:
-		return notFromFork, nil
 	}
-	t.onto = pr.GetHead().GetRef()
+	told := "Sandpiper never pushes to a branch of somebody else. It works on top of this one, and its result will be "
+	if t.fork = pr.GetHead().GetRepo().GetID() != t.repo.ID; t.fork {
+		told += "a review with suggestions: this pull request comes from a fork."
+	} else {
+		t.onto = pr.GetHead().GetRef()
+		told += "a pull request onto `" + strings.ReplaceAll(t.onto, "`", "") + "`."
+	}
+	if m, err := e.open(ctx, t.repo.ID, t.issue.Number, store.KindIssue); err != nil || m != nil && m.TriggerKey == t.key {
+		return told, err // this delivery, handled before a crash
+	}
 	said, err := e.begin(ctx, gh, t)
 	if err != nil {
 		return "", err
@@ -39,27 +42,26 @@ func (e *Engine) stack(ctx context.Context, gh *github.Client, t trigger) (strin
 	if !strings.HasPrefix(said, "mission ") {
 		return "A mission is at work on this pull request already. `/sandpiper status` says where it is.", nil
 	}
-	return "Sandpiper never pushes to a branch of somebody else. It works on a branch of its own, on top of this one, and its result will be a pull request onto `" +
-		strings.ReplaceAll(t.onto, "`", "") + "`.", nil
+	return told, nil
 }
 
-// ontoOf is the branch of a person's pull request that a mission works on top of; "" for most missions.
-func ontoOf(m *store.Mission) string {
-	var t task
-	if json.Unmarshal([]byte(m.Task), &t) != nil {
-		return ""
-	}
-	return t.Onto
-}
+// isFork says whether a mission's result is suggested on a pull request from a fork.
+func isFork(m *store.Mission) bool { return taskOf(m).Fork }
 
-// pinOnto pins the head of the branch that the mission works on top of. The policy has been read from the default branch by then: that
-// of a pull request's own branch counts for nothing.
+// onPull says whether a mission works on top of a person's pull request, which m.Number is then.
+func onPull(m *store.Mission) bool { t := taskOf(m); return t.Fork || t.Onto != "" }
+
+// pinOnto pins the head that the mission works on top of. The policy has been read from the default branch by then: that of a pull
+// request's own branch counts for nothing. GitHub keeps refs/pull/N/head in the base repository, whatever becomes of a fork.
 func (e *Engine) pinOnto(ctx context.Context, m *store.Mission) error {
-	branch := ontoOf(m)
-	if branch == "" {
+	t := taskOf(m)
+	if !onPull(m) {
 		return nil
 	}
-	ref := "refs/heads/" + branch
+	branch, ref := t.Onto, "refs/heads/"+t.Onto
+	if t.Fork {
+		branch, ref = fmt.Sprintf("pull/%d", m.Number), fmt.Sprintf("refs/pull/%d/head", m.Number)
+	}
 	refs, err := e.Git.LsRemote(ctx, e.remote(m, installation.Read), ref)
 	if err != nil {
 		return fmt.Errorf("branch %s: %w", branch, err)

@@ -33,6 +33,13 @@ var stepWords = map[string]string{
 	stepWaiting: "waiting for a review",
 }
 
+func wordsFor(m *store.Mission) string {
+	if m.Step == stepPromote && isFork(m) {
+		return "suggesting it"
+	}
+	return stepWords[m.Step]
+}
+
 // tell brings the mission's status comment up to date: made once, edited in place, left alone when nothing is new.
 func (e *Engine) tell(ctx context.Context, m *store.Mission) error {
 	if m.Kind == store.KindGroup || m.Kind == store.KindChecks && (m.Outcome == "" || m.Outcome == string(outcome.Checked)) {
@@ -122,7 +129,7 @@ func (e *Engine) statusText(ctx context.Context, m *store.Mission) string {
 	fmt.Fprintf(&b, "**Sandpiper** · mission `%s`, started by %s\n\n", m.ID, quote.Text(m.Requester))
 	switch {
 	case m.Outcome == "":
-		fmt.Fprintf(&b, "⏳ **%s**", stepWords[m.Step])
+		fmt.Fprintf(&b, "⏳ **%s**", wordsFor(m))
 	case m.Outcome == string(outcome.Changed), m.Outcome == string(outcome.Checked):
 		fmt.Fprintf(&b, "✅ **%s**", m.Outcome)
 	default:
@@ -141,8 +148,11 @@ func (e *Engine) statusText(ctx context.Context, m *store.Mission) string {
 		row("base", fmt.Sprintf("`%.12s` (%s)", m.Base, quote.Text(m.BaseBranch)))
 	}
 	row("run", "`"+m.Run+"`")
-	if m.PullURL != "" {
+	switch {
+	case m.Pull > 0:
 		row("pull request", fmt.Sprintf("[#%d](%s)", m.Pull, m.PullURL))
+	case m.PullURL != "":
+		row("review", "[what it suggests]("+m.PullURL+")")
 	}
 	if m.Attempt > 1 && m.Pull > 0 {
 		row("round", fmt.Sprint(m.Attempt))
@@ -151,18 +161,27 @@ func (e *Engine) statusText(ctx context.Context, m *store.Mission) string {
 	e.boundaryTable(ctx, m, row)
 	if m.Outcome != "" {
 		row("took", m.UpdatedAt.Sub(m.CreatedAt).Round(time.Second).String())
-		then := outcome.Outcome(m.Outcome).Next()
-		switch {
-		case onHold(m):
-			then = onHoldNext
-		case m.Pull > 0 && !m.Ended() && m.Step != stepClose && m.Outcome != string(outcome.Changed):
-			then = followNext
-		}
-		fmt.Fprintf(&b, "\n%s", then)
+		fmt.Fprintf(&b, "\n%s", nextOf(m))
 	} else {
 		row("for", e.Now().Sub(m.CreatedAt).Round(time.Second).String())
 		b.WriteString("\n`/sandpiper cancel` stops it.")
 	}
 	b.WriteString(" `/sandpiper help` lists the commands.")
 	return b.String()
+}
+
+// nextOf says what a person can do after the work of a mission has ended.
+func nextOf(m *store.Mission) string {
+	o := outcome.Outcome(m.Outcome)
+	switch {
+	case onHold(m):
+		return onHoldNext
+	case m.Pull > 0 && !m.Ended() && m.Step != stepClose && o != outcome.Changed:
+		return followNext
+	case isFork(m) && o == outcome.Changed:
+		return "Whoever may push to the branch takes a suggestion by a click, or leaves it. `/sandpiper fix [words]` starts anew from its head."
+	case onPull(m):
+		return o.NextOnPull()
+	}
+	return o.Next()
 }

@@ -30,6 +30,7 @@ type task struct {
 	Role   string `json:"role,omitempty"`   // of the requester, as it was then
 	May    string `json:"may,omitempty"`    // what that allows: admin, write
 	Onto   string `json:"onto,omitempty"`   // the branch of a person's pull request, which the result is for; see stack
+	Fork   bool   `json:"fork,omitempty"`   // the pull request is from a fork: the result is suggested on it
 	Update bool   `json:"update,omitempty"` // the present round starts from the newest commit of the base branch
 
 	Style promote.Style `json:"style,omitzero"` // of titles, as the repository's rules want it
@@ -93,6 +94,7 @@ type trigger struct {
 	instruction string
 	at          time.Time
 	onto        string // the branch of a person's pull request; "" for the default branch
+	fork        bool   // the pull request is from a fork
 	role, may   string // of the person; set by start
 }
 
@@ -132,7 +134,7 @@ func (e *Engine) start(ctx context.Context, t trigger) (string, error) {
 }
 
 func (e *Engine) begin(ctx context.Context, gh *github.Client, t trigger) (string, error) {
-	text, err := json.Marshal(task{Title: t.issue.Title, Body: t.issue.Body, Author: t.issue.Author.Login, Label: t.label, Role: t.role, May: t.may, Onto: t.onto})
+	text, err := json.Marshal(task{Title: t.issue.Title, Body: t.issue.Body, Author: t.issue.Author.Login, Label: t.label, Role: t.role, May: t.may, Onto: t.onto, Fork: t.fork})
 	if err != nil {
 		return "", err
 	}

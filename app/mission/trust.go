@@ -192,6 +192,9 @@ func (d *decision) issue(ctx context.Context, talk *conversation) error {
 	if err := d.hear(ctx, fmt.Sprintf("the text of #%d", m.Number), text.Author); err != nil {
 		return err
 	}
+	if text.Fork {
+		d.fork("")
+	}
 	comments, err := talk.comments(ctx)
 	if err != nil {
 		return err
@@ -217,8 +220,7 @@ func (d *decision) pull(ctx context.Context) error {
 		return fmt.Errorf("pull request %d: %w", m.Number, err)
 	}
 	if from := pr.GetHead().GetRepo(); from.GetID() != m.RepositoryID {
-		d.voices = append(d.voices, voice{What: fmt.Sprintf("the head of #%d", m.Number), Login: pr.GetHead().GetUser().GetLogin(), Permission: "none"})
-		d.outside(fmt.Sprintf("the head of #%d is in a fork", m.Number))
+		d.fork(pr.GetHead().GetUser().GetLogin())
 	}
 	if login := pr.GetUser().GetLogin(); login == d.engine.Slug+"[bot]" {
 		err = d.own(ctx)
@@ -245,6 +247,13 @@ func (d *decision) pull(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// fork takes up that the head is in a fork, which anybody may make.
+func (d *decision) fork(owner string) {
+	head := fmt.Sprintf("the head of #%d", d.mission.Number)
+	d.voices = append(d.voices, voice{What: head, Login: owner, Permission: "none"})
+	d.outside(head + " is in a fork")
 }
 
 // own asks what a pull request of ours was made from: an agent that outsiders could steer writes what they want.

@@ -24,27 +24,34 @@ const (
 	Infrastructure  Outcome = "infrastructure"
 )
 
-// Next says what a person can do after an outcome.
-func (o Outcome) Next() string {
+// Next says what a person can do after an outcome of work on an issue.
+func (o Outcome) Next() string { return o.next("the issue", "`/sandpiper retry`", "the current base") }
+
+// NextOnPull is Next after work on top of a person's pull request.
+func (o Outcome) NextOnPull() string {
+	return o.next("the pull request", "`/sandpiper fix [words]`", "its head")
+}
+
+func (o Outcome) next(where, again, from string) string {
 	switch o {
 	case Changed:
 		return "Review the pull request. Merging is yours; the bot cannot."
 	case Checked:
 		return "The checks are on the pull request. A new push runs them again."
 	case NoChange:
-		return "Say more in the issue and `/sandpiper retry`, or close it."
+		return "Say more in " + where + " and " + again + ", or close it."
 	case GaveUp:
-		return "Add what is missing to the issue, then `/sandpiper retry`."
+		return "Add what is missing to " + where + ", then " + again + "."
 	case BlockedByPolicy:
-		return "Mend `.github/sandpiper.yml` on the default branch, then `/sandpiper retry`."
+		return "Mend `.github/sandpiper.yml` on the default branch, then " + again + "."
 	case BlockedByRule:
-		return "Once that is changed: `/sandpiper retry`."
+		return "Once that is changed: " + again + "."
 	case Cancelled:
-		return "`/sandpiper retry` starts again from the current base."
+		return again + " starts again from " + from + "."
 	case OutOfBudget:
-		return "Raise the budget in `.github/sandpiper.yml` or make the task smaller, then `/sandpiper retry`."
+		return "Raise the budget in `.github/sandpiper.yml` or make the task smaller, then " + again + "."
 	default:
-		return "`/sandpiper retry` tries again; if it stays so, ask the people who run this bot."
+		return again + " tries again; if it stays so, ask the people who run this bot."
 	}
 }
 

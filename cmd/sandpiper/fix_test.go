@@ -74,13 +74,4 @@ func TestFixOnAPersonsPullRequest(t *testing.T) {
 	if got := must1(w.double.BranchHead("acme/calc", "by-hand"))(t); got != head {
 		t.Errorf("the branch of a person was moved to %s", got)
 	}
-	fork, _, err := w.as("toby").Repositories.CreateFork(t.Context(), "acme", "calc", nil)
-	if _, queued := err.(*gh.AcceptedError); !queued {
-		must(t, err)
-	}
-	must1(w.double.Push(fork.GetFullName(), github.CommitOptions{Branch: "by-toby", Login: "toby", Message: "by hand", Files: map[string]string{"x": "z"}}))(t)
-	from, _, err := w.as("toby").PullRequests.Create(t.Context(), "acme", "calc", &gh.NewPullRequest{Title: gh.String("From afar"), Head: gh.String("toby:by-toby"), Base: gh.String("main")})
-	must(t, err)
-	w.say("rita", from.GetNumber(), "/sandpiper fix it")
-	w.until("nothing is stacked on a fork", func() bool { return w.said(from.GetNumber(), "is not Sandpiper's to open") })
 }
