@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"path"
+	"strings"
 
 	"github.com/sandpiper-bot/sandpiper/sandbox"
 )
@@ -19,6 +21,7 @@ type Detection struct {
 	SeverityID  int            `json:"severity_id"`
 	Severity    string         `json:"severity"`
 	StatusID    int            `json:"status_id"`      // 1: new
+	Action      int            `json:"action_id"`      // 1: allowed, 2: denied, 0: unknown
 	Disposition int            `json:"disposition_id"` // 1: allowed, 2: blocked, 0: unknown
 	Message     string         `json:"message"`
 	Metadata    ocsfMetadata   `json:"metadata"`
@@ -45,8 +48,26 @@ type ocsfInfo struct {
 	Created int64    `json:"created_time"`
 }
 
+// ocsfEvidence says what it was about, in the words by which events of networks, interfaces and files are found too.
 type ocsfEvidence struct {
 	Data map[string]string `json:"data"`
+	To   *ocsfEndpoint     `json:"dst_endpoint,omitempty"`
+	API  *ocsfAPI          `json:"api,omitempty"`
+	File *ocsfFile         `json:"file,omitempty"`
+}
+
+type ocsfEndpoint struct {
+	Hostname string `json:"hostname"`
+}
+
+type ocsfAPI struct {
+	Operation string `json:"operation"`
+}
+
+type ocsfFile struct {
+	Name string `json:"name"`
+	Path string `json:"path"`
+	Type int    `json:"type_id"` // 0: unknown
 }
 
 type ocsfUnmapped struct {
@@ -69,11 +90,35 @@ func OCSF(f sandbox.Finding) Detection {
 	}
 	return Detection{
 		ClassUID: 2004, CategoryUID: 2, ActivityID: 1, TypeUID: 200401, Time: f.Time.UnixMilli(),
-		SeverityID: ocsfSeverities[severity], Severity: severity, StatusID: 1, Disposition: ocsfDispositions[f.Outcome],
+		SeverityID: ocsfSeverities[severity], Severity: severity, StatusID: 1, Action: ocsfDispositions[f.Outcome], Disposition: ocsfDispositions[f.Outcome],
 		Message:   fmt.Sprintf("%s: %s, seen by the %s", f.Kind, f.Outcome, f.Observer),
 		Metadata:  ocsfMetadata{Version: "1.3.0", Product: ocsfProduct{"Sandpiper", "Sandpiper"}, Profiles: []string{"security_control"}},
 		Info:      ocsfInfo{UID: hex.EncodeToString(sum[:16]), Title: f.Kind, Types: []string{f.Kind}, Created: f.Time.UnixMilli()},
-		Evidences: []ocsfEvidence{{map[string]string{"evidence": f.Evidence}}},
+		Evidences: []ocsfEvidence{evidenceOf(f)},
 		Unmapped:  ocsfUnmapped{string(f.Run), f.Observer, f.Outcome},
 	}
+}
+
+// evidenceOf takes the object of a finding out of its text. All findings stay of one class: those of activities are for what
+// happened, and this is what was made of it.
+func evidenceOf(f sandbox.Finding) ocsfEvidence {
+	e := ocsfEvidence{Data: map[string]string{"evidence": f.Evidence}}
+	before, after, found := strings.Cut(f.Evidence, ": ")
+	switch f.Kind {
+	case "net.denied":
+		if found && !strings.Contains(before, " ") { // else it speaks of several, or of none
+			e.To = &ocsfEndpoint{before}
+		}
+	case "broker.refused":
+		if action, _, _ := strings.Cut(after, " ("); action != "" {
+			e.API = &ocsfAPI{action}
+		}
+	case "collect.name", "collect.special", "fs.setuid", "fs.symlink_out", "git.nested", "git.submodule":
+		name, _, _ := strings.Cut(f.Evidence, " -> ")
+		if at := strings.LastIndex(name, " ("); at > 0 {
+			name = name[:at]
+		}
+		e.File = &ocsfFile{Name: path.Base(name), Path: name}
+	}
+	return e
 }
