@@ -17,8 +17,8 @@ import (
 
 	"github.com/sandpiper-bot/sandpiper/promote/gates"
 	"github.com/sandpiper-bot/sandpiper/sandbox"
-	"github.com/sandpiper-bot/sandpiper/sandbox/fastimport"
 	"github.com/sandpiper-bot/sandpiper/sandbox/git"
+	"github.com/sandpiper-bot/sandpiper/sandbox/objects"
 )
 
 // A sandbox has the files of a repository as git holds them, without filters: of Git LFS these are pointers, and what an agent
@@ -75,9 +75,8 @@ func (r Stored) toPointers(ctx context.Context, w Workshop, s *Staged, spec sand
 			s.LFS = append(s.LFS, LFSObject{OID: oid, Size: c.Size, Content: c})
 		}
 	}
-	inStore := func(ctx context.Context, c git.Call) ([]byte, error) { return r.Stores.Run(ctx, r.Remote.Key, c) }
-	made, err := fastimport.Run(ctx, inStore, fastimport.Commit{Parent: s.Commit, Message: spec.Message,
-		Author: fastimport.Ident(spec.Author), Committer: fastimport.Ident(spec.Committer)}, func(f *fastimport.Stream) error {
+	_, tree, err := objects.Build(ctx, r.Stores.At(r.Remote.Key), objects.Spec{Parent: s.Commit, Message: spec.Message,
+		Author: objects.Ident(spec.Author), Committer: objects.Ident(spec.Committer)}, func(f *objects.Edit) error {
 		for _, c := range tracked {
 			f.Object(c.Path, c.NewMode, pointers[c.Path])
 		}
@@ -86,9 +85,7 @@ func (r Stored) toPointers(ctx context.Context, w Workshop, s *Staged, spec sand
 	if err != nil {
 		return fmt.Errorf("commit pointers: %w", err)
 	}
-	if s.Tree, err = r.treeOf(ctx, made); err != nil {
-		return err
-	}
+	s.Tree = tree
 	if s.Commit, err = r.commit(ctx, s.Tree, spec, s.MergeBase); err != nil {
 		return fmt.Errorf("commit pointers: %w", err)
 	}

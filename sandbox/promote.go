@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
-	"github.com/sandpiper-bot/sandpiper/sandbox/fastimport"
-	"github.com/sandpiper-bot/sandpiper/sandbox/git"
+	"github.com/sandpiper-bot/sandpiper/sandbox/objects"
 )
 
 // Select makes one commit of the selected changes on the base and keeps it under refs/sandpiper/<id>/promoted, where the next
@@ -130,8 +128,8 @@ func (m *Manager) build(ctx context.Context, key, base, result string, sel Selec
 	if len(taken) == 0 {
 		return Promotion{}, ErrNothing
 	}
-	commit, err := fastimport.Run(ctx, m.inStore(key), fastimport.Commit{Parent: base, Message: spec.Message,
-		Author: fastimport.Ident(spec.Author), Committer: fastimport.Ident(spec.Committer)}, func(s *fastimport.Stream) error {
+	commit, tree, err := objects.Build(ctx, m.cfg.Stores.At(key), objects.Spec{Parent: base, Message: spec.Message,
+		Author: objects.Ident(spec.Author), Committer: objects.Ident(spec.Committer)}, func(s *objects.Edit) error {
 		for _, c := range taken {
 			if c.Kind == Deleted {
 				s.Delete(c.Path)
@@ -147,25 +145,14 @@ func (m *Manager) build(ctx context.Context, key, base, result string, sel Selec
 	if err != nil {
 		return Promotion{}, err
 	}
-	p := Promotion{Base: base, Commit: commit}
-	var errs [3]error
-	p.Tree, errs[0] = m.tree(ctx, key, commit)
-	p.Changes, errs[1] = m.between(ctx, key, base, commit, true)
-	p.LeftOut, errs[2] = m.between(ctx, key, commit, result, false)
+	p := Promotion{Base: base, Commit: commit, Tree: tree}
+	var errs [2]error
+	p.Changes, errs[0] = m.between(ctx, key, base, commit, true)
+	p.LeftOut, errs[1] = m.between(ctx, key, commit, result, false)
 	return p, errors.Join(errs[:]...)
 }
 
 // Between lists what differs from one commit of a store to another, with renames.
 func (m *Manager) Between(ctx context.Context, key, from, to string) ([]Change, error) {
 	return m.between(ctx, key, from, to, true)
-}
-
-// inStore runs git in a store, under its lock.
-func (m *Manager) inStore(key string) fastimport.Runner {
-	return func(ctx context.Context, c git.Call) ([]byte, error) { return m.cfg.Stores.Run(ctx, key, c) }
-}
-
-func (m *Manager) tree(ctx context.Context, key, commit string) (string, error) {
-	out, err := m.cfg.Stores.Read(ctx, key, git.Call{Args: []string{"rev-parse", "--verify", commit + "^{tree}"}})
-	return strings.TrimSpace(string(out)), err
 }

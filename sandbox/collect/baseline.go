@@ -15,14 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandpiper-bot/sandpiper/sandbox/internal/durable"
-)
-
-// The modes of git's trees.
-const (
-	modeFile = "100644"
-	modeExec = "100755"
-	modeLink = "120000"
-	modeRepo = "160000" // a gitlink: the commit of a submodule
+	"github.com/sandpiper-bot/sandpiper/sandbox/objects"
 )
 
 // stat is what the file system says of a file and changes whenever the file does. An agent can set the mtime, but not the ctime.
@@ -82,7 +75,7 @@ func Snapshot(ctx context.Context, root, file string, tree []byte, uid, gid int)
 		}
 		mode, tracked := modes[e.path]
 		if tree == nil && e.kind() != unix.S_IFDIR {
-			mode, tracked = modeFile, true
+			mode, tracked = objects.ModeFile, true
 		}
 		if tracked {
 			out = statOf(&e.stat).append(append(out, mode...))
@@ -175,12 +168,12 @@ func LoadBaseline(file string) (*Baseline, error) {
 		return nil, fmt.Errorf("baseline: %w", err)
 	}
 	b := &Baseline{files: map[string]*stamp{}}
-	const head = len(modeFile) + statSize
+	const head = len(objects.ModeFile) + statSize
 	for rest := data; len(rest) > 0; {
 		if len(rest) < head {
 			return nil, errors.New("baseline is damaged")
 		}
-		s := &stamp{mode: string(rest[:len(modeFile)]), stat: parseStat(rest[len(modeFile):])}
+		s := &stamp{mode: string(rest[:len(objects.ModeFile)]), stat: parseStat(rest[len(objects.ModeFile):])}
 		length, n := binary.Uvarint(rest[head:])
 		if rest = rest[head:]; n <= 0 || uint64(len(rest)-n) < length {
 			return nil, errors.New("baseline is damaged")

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sandpiper-bot/sandpiper/sandbox/fastimport"
 	"github.com/sandpiper-bot/sandpiper/sandbox/internal/room"
+	"github.com/sandpiper-bot/sandpiper/sandbox/objects"
 )
 
 // maxPath is the longest path that goes into a result: no file system of Linux could check out a longer one in one call.
@@ -29,7 +29,7 @@ func (c *collector) holdToCaps() error {
 	for _, ch := range c.changes {
 		reason := ""
 		switch {
-		case ch.mode != modeLink && ch.size > largest:
+		case ch.mode != objects.ModeLink && ch.size > largest:
 			reason = fmt.Sprintf("%s (%d bytes)", ch.path, ch.size)
 		case len(ch.as) > maxPath && !c.Everything:
 			reason = fmt.Sprintf("%.200s... (a path of %d bytes)", ch.path, len(ch.path))
@@ -70,20 +70,18 @@ func (c *collector) build(ctx context.Context) (string, error) {
 		}
 		defer gitRoot.Close()
 	}
-	t, err := c.openBase(ctx)
+	t, err := c.openBase()
 	if err != nil {
 		return "", err
 	}
-	base := t.commit
-	c.close() // a lock file that a killed git has left is cleared away when no git is in the store
 	// The time is that of the base, so that the same tree gives the same commit.
-	who := fastimport.Ident{Name: "Sandpiper", Email: "sandpiper@localhost", When: base.when.UTC()}
+	who := objects.Ident{Name: "Sandpiper", Email: "sandpiper@localhost", When: t.commit.When.UTC()}
 	what := "result"
 	if c.Everything {
 		what = "everything"
 	}
-	commit, tree, err := fastimport.Build(ctx, c.Store, fastimport.Commit{Parent: c.Base, Author: who, Committer: who,
-		Message: fmt.Sprintf("%s of run %s\n", what, c.Run), Volatile: !c.Everything}, func(s *fastimport.Stream) error {
+	commit, _, err := objects.Build(ctx, c.Store, objects.Spec{Parent: c.Base, Author: who, Committer: who,
+		Message: fmt.Sprintf("%s of run %s\n", what, c.Run), Volatile: !c.Everything}, func(s *objects.Edit) error {
 		for _, p := range c.deleted {
 			s.Delete(p)
 		}
@@ -98,18 +96,15 @@ func (c *collector) build(ctx context.Context) (string, error) {
 		}
 		return nil
 	})
-	if err == nil && tree == base.tree {
-		commit = c.Base
-	}
 	return commit, err
 }
 
-func (c *collector) emit(s *fastimport.Stream, root int, ch change) error {
+func (c *collector) emit(s *objects.Edit, root int, ch change) error {
 	if ch.object != "" {
 		s.Object(ch.as, ch.mode, ch.object)
 		return nil
 	}
-	if ch.mode == modeLink {
+	if ch.mode == objects.ModeLink {
 		dir, base := splitPath(ch.path)
 		fd, err := openDir(root, dir)
 		if err != nil {

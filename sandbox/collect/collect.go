@@ -22,7 +22,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandpiper-bot/sandpiper/sandbox"
-	"github.com/sandpiper-bot/sandpiper/sandbox/fastimport"
+	"github.com/sandpiper-bot/sandpiper/sandbox/git"
+	"github.com/sandpiper-bot/sandpiper/sandbox/objects"
 )
 
 // Caps of what is recorded. Zero means the default.
@@ -50,15 +51,21 @@ func (c Caps) withDefaults() Caps {
 	return c
 }
 
+// Store is the bare store: its objects, and git in it.
+type Store interface {
+	objects.Repository
+	Run(ctx context.Context, c git.Call) ([]byte, error)
+}
+
 // Source is one workspace.
 type Source struct {
 	Run      sandbox.ID
-	Root     string            // the files
-	Baseline *Baseline         // what they were; not with Layer
-	Layer    *Layer            // not nil: Root holds only what was written
-	Base     string            // the commit they were made from
-	Store    fastimport.Runner // git in the bare store
-	Scratch  string            // an existing directory of ours, outside the workspace, for the mirror
+	Root     string    // the files
+	Baseline *Baseline // what they were; not with Layer
+	Layer    *Layer    // not nil: Root holds only what was written
+	Base     string    // the commit they were made from
+	Store    Store
+	Scratch  string // an existing directory of ours, outside the workspace, for the mirror
 
 	// Everything asks for a snapshot of all files as they lie, ignored ones too, with the names that git does not take
 	// escaped (see Escape), and with GitDir, the private git directory of the sandbox, as data at Escape(".git").
@@ -137,19 +144,18 @@ func Collect(ctx context.Context, s Source) (Result, error) {
 	return Result{Commit: commit, Findings: c.notes.list()}, nil
 }
 
-// openBase gives the trees of the base, from a process that close ends.
-func (c *collector) openBase(ctx context.Context) (t *trees, err error) {
+// openBase gives the trees of the base.
+func (c *collector) openBase() (t *trees, err error) {
 	if c.trees == nil {
-		c.trees, err = openTrees(ctx, c.Store, c.Base)
+		c.trees, err = openTrees(c.Store.Dir(), c.Base)
 	}
 	return c.trees, err
 }
 
-// close ends that process. How it ends says nothing: what was asked for was answered.
+// close gives what is open back.
 func (c *collector) close() {
 	if c.trees != nil {
-		_ = c.trees.close()
-		c.trees = nil
+		c.trees.objects.Close()
 	}
 }
 
@@ -242,7 +248,7 @@ func (c *collector) visit(e entry) (into bool, err error) {
 		}
 	}
 	was := c.Baseline.files[e.path]
-	if was != nil && was.mode == modeRepo && e.kind() == unix.S_IFDIR {
+	if was != nil && was.mode == objects.ModeRepo && e.kind() == unix.S_IFDIR {
 		return c.visitSubmodule(e, was)
 	}
 	switch e.kind() {
@@ -280,17 +286,17 @@ func (c *collector) visitSubmodule(e entry, was *stamp) (bool, error) {
 }
 
 func (c *collector) file(e entry) error {
-	ch := change{path: e.path, as: e.path, mode: modeFile, size: e.stat.Size, ctime: e.stat.Ctim}
+	ch := change{path: e.path, as: e.path, mode: objects.ModeFile, size: e.stat.Size, ctime: e.stat.Ctim}
 	switch {
 	case e.kind() == unix.S_IFLNK:
-		ch.mode = modeLink
+		ch.mode = objects.ModeLink
 	case e.stat.Mode&unix.S_IXUSR != 0:
-		ch.mode = modeExec
+		ch.mode = objects.ModeExec
 	}
 	if e.stat.Mode&(unix.S_ISUID|unix.S_ISGID) != 0 {
 		c.notes.add("fs.setuid", "medium", fmt.Sprintf("%s (mode %o)", e.path, e.stat.Mode))
 	}
-	if ch.mode != modeLink && (e.name == ".gitignore" || e.name == ".gitattributes") {
+	if ch.mode != objects.ModeLink && (e.name == ".gitignore" || e.name == ".gitattributes") {
 		c.rules = append(c.rules, ch)
 	}
 	tracked, same := c.Baseline.same(e)
@@ -298,7 +304,7 @@ func (c *collector) file(e entry) error {
 		return nil
 	}
 	ch.tracked = tracked
-	if ch.mode == modeLink {
+	if ch.mode == objects.ModeLink {
 		if skip, err := c.link(e); err != nil || skip {
 			return err
 		}
@@ -347,9 +353,9 @@ func (c *collector) visitGit(e entry) (into bool, err error) {
 			return false, nil
 		}
 	}
-	mode := modeFile
+	mode := objects.ModeFile
 	if e.kind() == unix.S_IFLNK {
-		mode = modeLink
+		mode = objects.ModeLink
 	}
 	c.changes = append(c.changes, change{path: e.path, as: Escape(".git") + "/" + escapePath(e.path), mode: mode,
 		size: e.stat.Size, ctime: e.stat.Ctim, gitDir: true})

@@ -71,11 +71,8 @@ func compare(t *testing.T, r *rand.Rand) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := func(ctx context.Context, c git.Call) ([]byte, error) {
-		c.GitDir = filepath.Join(origin, ".git")
-		return g.Run(ctx, c)
-	}
-	tree, err := run(t.Context(), git.Call{Args: []string{"ls-tree", "-r", "-z", "--full-tree", base}})
+	in := place{filepath.Join(origin, ".git"), g}
+	tree, err := in.Run(t.Context(), git.Call{Args: []string{"ls-tree", "-r", "-z", "--full-tree", base}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +87,7 @@ func compare(t *testing.T, r *rand.Rand) {
 	change(rand.New(rand.NewPCG(again, 2)), ours, n, &log)
 	change(rand.New(rand.NewPCG(again, 2)), theirs, n, nil)
 	want := sandboxtest.AddAll(t, theirs)
-	res, err := collect.Collect(t.Context(), collect.Source{Run: "r-1", Root: ours, Baseline: b, Base: base, Store: run,
+	res, err := collect.Collect(t.Context(), collect.Source{Run: "r-1", Root: ours, Baseline: b, Base: base, Store: in,
 		Scratch: state, Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
@@ -99,6 +96,21 @@ func compare(t *testing.T, r *rand.Rand) {
 		t.Errorf("tree %s, git add -A makes %s\n%s\nwhat was done:\n%s", got, want, plain(t, origin, "diff-tree", "-r", want, got), strings.Join(log, "\n"))
 	}
 }
+
+// place is the repository of a test.
+type place struct {
+	dir string
+	git *git.Git
+}
+
+func (p place) Dir() string { return p.dir }
+
+func (p place) Run(ctx context.Context, c git.Call) ([]byte, error) {
+	c.GitDir = p.dir
+	return p.git.Run(ctx, c)
+}
+
+func (p place) Hold(context.Context) (func(), error) { return func() {}, nil }
 
 // settle makes the files of a checkout older than its index. Git reads a file again that is as young as the index, and would
 // apply changed attributes to it; to one that is older it would not, which is what happens in a clone that somebody works in.

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandpiper-bot/sandpiper/sandbox/git"
+	"github.com/sandpiper-bot/sandpiper/sandbox/objects"
 )
 
 // mirror makes a directory with copies of some files of the workspace at their paths, for git to look at: only regular
@@ -48,7 +49,7 @@ func (c *collector) copyInto(dir string, root int, ch change) error {
 		return err
 	}
 	perm := os.FileMode(0o600)
-	if ch.mode == modeExec {
+	if ch.mode == objects.ModeExec {
 		perm = 0o700
 	}
 	f, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
@@ -100,7 +101,7 @@ func (c *collector) dropIgnored(ctx context.Context) error {
 		return fmt.Errorf("mirror of the ignore rules: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	out, err := c.Store(ctx, git.Call{Dir: dir, WorkTree: dir, Args: []string{"check-ignore", "--no-index", "-z", "--stdin"}, Stdin: &ask,
+	out, err := c.Store.Run(ctx, git.Call{Dir: dir, WorkTree: dir, Args: []string{"check-ignore", "--no-index", "-z", "--stdin"}, Stdin: &ask,
 		Config: []string{"core.bare=false"}})
 	var failed *git.Error
 	if errors.As(err, &failed) && failed.Exit == 1 { // none is ignored
@@ -160,7 +161,7 @@ func (c *collector) convert(ctx context.Context) error {
 	files := map[string]*change{}
 	var copies []change
 	for i, ch := range c.changes {
-		if ch.mode == modeLink || ch.mode == modeRepo || len(ch.path) >= maxPath-256 {
+		if ch.mode == objects.ModeLink || ch.mode == objects.ModeRepo || len(ch.path) >= maxPath-256 {
 			continue
 		}
 		files[ch.path] = &c.changes[i]
@@ -197,7 +198,7 @@ func (c *collector) hash(ctx context.Context, dir string, files map[string]*chan
 		if stdin != nil {
 			call.Stdin = bytes.NewReader(stdin)
 		}
-		out, err := c.Store(ctx, call)
+		out, err := c.Store.Run(ctx, call)
 		if err != nil {
 			return nil, fmt.Errorf("line endings: %w", err)
 		}
@@ -208,7 +209,7 @@ func (c *collector) hash(ctx context.Context, dir string, files map[string]*chan
 	for _, p := range paths {
 		names.WriteString(p + "\x00")
 	}
-	known, err := c.inBase(ctx, append(paths, c.attributes()...))
+	known, err := c.inBase(append(paths, c.attributes()...))
 	if err != nil {
 		return nil, err
 	}
@@ -232,8 +233,8 @@ func (c *collector) hash(ctx context.Context, dir string, files map[string]*chan
 }
 
 // inBase writes what the base has at some paths, as update-index --index-info reads it.
-func (c *collector) inBase(ctx context.Context, paths []string) ([]byte, error) {
-	t, err := c.openBase(ctx)
+func (c *collector) inBase(paths []string) ([]byte, error) {
+	t, err := c.openBase()
 	if err != nil {
 		return nil, err
 	}
@@ -243,8 +244,8 @@ func (c *collector) inBase(ctx context.Context, paths []string) ([]byte, error) 
 		if err != nil {
 			return nil, err
 		}
-		if n.mode != "" && n.mode != modeTree {
-			out = fmt.Appendf(out, "%s %s 0\t%s\x00", n.mode, n.id, p)
+		if n.Mode != "" && n.Mode != objects.ModeTree {
+			out = fmt.Appendf(out, "%s %s 0\t%s\x00", n.Mode, n.ID, p)
 		}
 	}
 	return out, nil

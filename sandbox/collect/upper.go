@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandpiper-bot/sandpiper/sandbox/objects"
 )
 
 // Layer says that Source.Root, and Source.GitDir, are the upper layers of overlays (see overlayfs in the kernel's documentation): they
@@ -46,7 +48,7 @@ func (c *collector) scanUpper(ctx context.Context) (err error) {
 	if len(u.origin) == 1 && len(u.files) == 0 && len(u.whiteouts) == 0 {
 		return nil
 	}
-	if u.trees, err = c.openBase(ctx); err != nil {
+	if u.trees, err = c.openBase(); err != nil {
 		return err
 	}
 	for _, step := range []func(*upper) error{c.expect, c.takeMoved, c.takeWhiteouts} {
@@ -136,12 +138,12 @@ func (c *collector) expect(u *upper) error {
 		if err != nil {
 			return err
 		}
-		switch n.mode {
+		switch n.Mode {
 		case "":
-		case modeTree: // a file took the place of a directory
+		case objects.ModeTree: // a file took the place of a directory
 			c.deleted = append(c.deleted, p)
 		default:
-			c.Baseline.files[p] = &stamp{mode: n.mode}
+			c.Baseline.files[p] = &stamp{mode: n.Mode}
 		}
 	}
 	for p, from := range u.origin {
@@ -149,15 +151,15 @@ func (c *collector) expect(u *upper) error {
 		if err != nil {
 			return err
 		}
-		if n.mode != "" && n.mode != modeTree { // a directory took the place of a file, or is a submodule's
-			c.Baseline.files[p] = &stamp{mode: n.mode}
+		if n.Mode != "" && n.Mode != objects.ModeTree { // a directory took the place of a file, or is a submodule's
+			c.Baseline.files[p] = &stamp{mode: n.Mode}
 		}
-		if n.mode != modeTree || from == p {
+		if n.Mode != objects.ModeTree || from == p {
 			continue
 		}
-		err = u.trees.walk(p, func(at string, n node) error {
+		err = u.trees.walk(p, func(at string, n objects.Node) error {
 			if c.Baseline.files[at] == nil {
-				c.Baseline.files[at] = &stamp{mode: n.mode}
+				c.Baseline.files[at] = &stamp{mode: n.Mode}
 			}
 			return nil
 		})
@@ -184,12 +186,12 @@ func (c *collector) takeMoved(u *upper) error {
 			if u.whiteouts[at] || u.files[at] || isDir {
 				continue
 			}
-			if n.mode != modeTree {
+			if n.Mode != objects.ModeTree {
 				c.moved(at, path.Join(from, name), n)
 				continue
 			}
 			below := path.Join(from, name)
-			err := u.trees.walk(below, func(old string, n node) error {
+			err := u.trees.walk(below, func(old string, n objects.Node) error {
 				c.moved(at+strings.TrimPrefix(old, below), old, n)
 				return nil
 			})
@@ -201,16 +203,16 @@ func (c *collector) takeMoved(u *upper) error {
 	return nil
 }
 
-func (c *collector) moved(to, from string, n node) {
+func (c *collector) moved(to, from string, n objects.Node) {
 	was := c.Baseline.files[to]
 	if was != nil {
 		was.found = true
 	}
-	ch := change{path: to, as: to, mode: n.mode, object: n.id, lower: from, tracked: was != nil || n.mode == modeRepo}
+	ch := change{path: to, as: to, mode: n.Mode, object: n.ID, lower: from, tracked: was != nil || n.Mode == objects.ModeRepo}
 	if c.Everything {
 		ch.as = escapePath(to)
 	}
-	if _, base := splitPath(to); n.mode != modeLink && n.mode != modeRepo && (base == ".gitignore" || base == ".gitattributes") {
+	if _, base := splitPath(to); n.Mode != objects.ModeLink && n.Mode != objects.ModeRepo && (base == ".gitignore" || base == ".gitattributes") {
 		c.rules = append(c.rules, ch)
 	}
 	c.changes = append(c.changes, ch)
@@ -223,7 +225,7 @@ func (c *collector) takeWhiteouts(u *upper) error {
 		if err != nil {
 			return err
 		}
-		if n.mode != "" && c.Baseline.files[p] == nil {
+		if n.Mode != "" && c.Baseline.files[p] == nil {
 			c.deleted = append(c.deleted, p)
 		}
 	}
@@ -247,7 +249,7 @@ func (c *collector) takeRules(u *upper) error {
 		if err != nil {
 			return err
 		}
-		if n.mode != modeFile && n.mode != modeExec { // git follows no link for rules
+		if n.Mode != objects.ModeFile && n.Mode != objects.ModeExec { // git follows no link for rules
 			continue
 		}
 		f, err := c.Layer.open(r)
@@ -259,7 +261,7 @@ func (c *collector) takeRules(u *upper) error {
 		if err != nil {
 			return err
 		}
-		c.rules = append(c.rules, change{path: r, as: r, mode: modeFile, size: info.Size(), lower: r, tracked: true})
+		c.rules = append(c.rules, change{path: r, as: r, mode: objects.ModeFile, size: info.Size(), lower: r, tracked: true})
 	}
 	return nil
 }

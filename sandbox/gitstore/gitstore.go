@@ -175,6 +175,30 @@ func (s *Stores) runLocked(ctx context.Context, key string, c git.Call) ([]byte,
 	return s.git.Run(ctx, c)
 }
 
+// At is one store of them.
+type At struct {
+	stores *Stores
+	key    string
+}
+
+// At gives a store, whether it exists or not.
+func (s *Stores) At(key string) At { return At{s, key} }
+
+// Dir is its git directory.
+func (a At) Dir() string { return a.stores.Dir(a.key) }
+
+// Run is Stores.Run.
+func (a At) Run(ctx context.Context, c git.Call) ([]byte, error) { return a.stores.Run(ctx, a.key, c) }
+
+// Hold takes the shared lock for what is written without git. The store is there after it.
+func (a At) Hold(ctx context.Context) (release func(), err error) {
+	l, err := a.stores.lock(ctx, a.key, ".lock", flock.Shared)
+	if err != nil {
+		return nil, err
+	}
+	return func() { _ = l.Unlock() }, nil
+}
+
 // Read runs one git command that only reads a store. It takes no lock.
 func (s *Stores) Read(ctx context.Context, key string, c git.Call) ([]byte, error) {
 	if !keyForm.MatchString(key) {
