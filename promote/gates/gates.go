@@ -48,6 +48,7 @@ func All() []Gate {
 		{"setuid", "was a file left with set-user-id or the like?", Block, false},
 		{"lfs", "would a file of Git LFS come without its object?", Block, false},
 		{LostLines, "does it take away lines that are newer than the run?", Draft, false},
+		{"left-behind", "did the agent make something that a result cannot hold?", Draft, false},
 		{"protected", "does it change a path that the policy protects?", Draft, false},
 		{"dependencies", "does it change what is downloaded to build or run this?", Draft, false},
 		{"hidden-text", "does an added line hold letters that a reader does not see?", Draft, false},
@@ -109,7 +110,7 @@ const evidenceMost = 50
 func Run(in Input, levels map[string]Level) []Result {
 	asked := map[string]func(Input) []Evidence{
 		Workflows: workflows, "secrets": secrets, "boundary": boundary, "symlinks": symlinks, "setuid": setuid, "lfs": lfs,
-		LostLines: func(in Input) []Evidence { return in.Lost }, "protected": protected, "dependencies": dependencies,
+		LostLines: func(in Input) []Evidence { return in.Lost }, "left-behind": leftBehind, "protected": protected, "dependencies": dependencies,
 		"hidden-text": hidden, "conflict-markers": unresolved, "submodules": submodules, "binaries": binaries, "size": size,
 	}
 	var results []Result
@@ -162,6 +163,16 @@ func boundary(in Input) (found []Evidence) {
 	for _, f := range in.Findings {
 		if f.Outcome != "contained" {
 			found = append(found, Evidence{Text: fmt.Sprintf("%s, %s, seen by the %s: %s: %s", f.Kind, f.Severity, f.Observer, f.Outcome, f.Evidence)})
+		}
+	}
+	return found
+}
+
+// leftBehind is what was not collected, since it is too large, or its name or its place too long: the change may be none without it.
+func leftBehind(in Input) (found []Evidence) {
+	for _, f := range in.Findings {
+		if f.Kind == "collect.limit" {
+			found = append(found, Evidence{Text: "not in the result: " + f.Evidence})
 		}
 	}
 	return found

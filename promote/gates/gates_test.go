@@ -207,3 +207,14 @@ func BenchmarkFindSecrets(b *testing.B) {
 		FindSecrets(text)
 	}
 }
+
+// TestWhatIsLeftBehindMakesADraft: a pull request without a part of what was made is not ready.
+func TestWhatIsLeftBehindMakesADraft(t *testing.T) {
+	t.Parallel()
+	in := Input{Findings: []sandbox.Finding{{Kind: "collect.limit", Outcome: "contained", Evidence: "big.bin (130000000 bytes)"}, {Kind: "collect.ignored", Outcome: "contained"}}}
+	for _, r := range Run(in, nil) {
+		if want := r.Gate == "left-behind"; r.Holds(Draft) != want {
+			t.Errorf("%s: %+v", r.Gate, r)
+		}
+	}
+}
