@@ -53,7 +53,7 @@ func (p *publication) body() string {
 		p.findings(&w)
 		p.goOn(&w)
 		if p.filled != "" {
-			w.printf("\n### The repository's template\n\nLeft to people: the bot ticks nothing.\n\n%s\n", p.filled)
+			w.printf("%s\nLeft to people: the bot ticks nothing.\n\n%s\n", templateHead, p.filled)
 		}
 		p.attach(&w)
 		if s := p.Redact(w.b.String()); len(s) <= bodyMax || rows == 0 {

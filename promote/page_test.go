@@ -85,3 +85,27 @@ func TestPage(t *testing.T) {
 		t.Errorf("the closing line is line %d", n)
 	}
 }
+
+// TestTicksOfPeopleStay when the body is written anew; the bot makes none, and a box that is worded anew is open.
+func TestTicksOfPeopleStay(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.before(map[string]string{".github/PULL_REQUEST_TEMPLATE.md": "- [ ] read\n- [ ] tested\n- [ ] tested\n"})
+	_, err := w.publish()
+	must(t, err)
+	mona, err := w.server.As("mona")
+	must(t, err)
+	pull := w.pulls()[0]
+	body := strings.Replace(pull.GetBody(), "- [ ] tested\n- [ ] tested", "- [ ] tested\r\n- [X] tested", 1)
+	_, _, err = mona.PullRequests.Edit(t.Context(), "octavia", "calc", pull.GetNumber(), &github.PullRequest{Body: &body})
+	must(t, err)
+	w.req.Run, w.req.Previous, w.made.files = "r-3f2k-2", &Branch{Name: pull.GetHead().GetRef(), Head: pull.GetHead().GetSHA()}, map[string]string{"sum.go": "package calc // again\n"}
+	_, err = w.publish()
+	must(t, err)
+	if got := w.pulls()[0].GetBody(); !strings.Contains(got, "- [ ] read\n- [ ] tested\n- [x] tested\n") || !strings.Contains(got, "r-3f2k-2") {
+		t.Errorf("the body is\n%s", got)
+	}
+	if got := keepTicks("- [ ] a\n", "- [x] a\n"); got != "- [ ] a\n" {
+		t.Errorf("a box that is not of the template's: %q", got)
+	}
+}

@@ -105,6 +105,7 @@ func (p *publication) adopt(ctx context.Context, pull *github.PullRequest) error
 	if !ours || m.Mission != p.req.Mission || m == p.marker() {
 		return nil
 	}
+	p.filled = keepTicks(p.filled, pull.GetBody())
 	edited, _, err := p.GitHub.PullRequests.Edit(ctx, p.req.Owner, p.req.Repo, pull.GetNumber(), &github.PullRequest{
 		Body: github.String(p.body()),
 	})
