@@ -14,6 +14,7 @@ import (
 
 const (
 	batch       = 50     // annotations in one request; GitHub refuses more, some of its stand-ins drop them silently
+	titleMax    = 255    // bytes of a title
 	textMax     = 65_535 // bytes of a summary and of a text
 	completions = 3      // tries at posting annotations before the conclusion goes out without them
 )
@@ -197,7 +198,7 @@ func (r *Reporter) output(res Result, annotations []*github.CheckRunAnnotation, 
 		title = string(res.Conclusion)
 	}
 	out := &github.CheckRunOutput{
-		Title:   github.String(quote.Cut(title, 255, "…")),
+		Title:   github.String(quote.Cut(title, titleMax, "…")),
 		Summary: github.String(quote.Cut(r.o.Redact(r.summary(res, note)), textMax, "\n\n_truncated_")),
 	}
 	if res.LogTail != "" {
@@ -212,7 +213,11 @@ func (r *Reporter) output(res Result, annotations []*github.CheckRunAnnotation, 
 
 func (r *Reporter) summary(res Result, note string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s\n\n", quote.Code(r.o.Redact(res.Run)), quote.Text(r.o.Redact(res.Summary)))
+	b.WriteString(quote.Code(r.o.Redact(res.Run)))
+	if shown := r.o.Redact(quote.Line(res.Summary)); len(shown) > titleMax { // else the title has it all
+		b.WriteString(": " + quote.Text(shown))
+	}
+	b.WriteString("\n\n")
 	facts := []string{"conclusion " + string(res.Conclusion)}
 	if res.Duration > 0 {
 		facts = append(facts, "took "+res.Duration.Round(10*time.Millisecond).String())

@@ -360,3 +360,17 @@ func TestExternalID(t *testing.T) {
 		}
 	}
 }
+
+// TestSummaryDoesNotRepeatTheTitle: the page shows the one right below the other. What the title has no room for is in the summary.
+func TestSummaryDoesNotRepeatTheTitle(t *testing.T) {
+	t.Parallel()
+	r := NewReporter(ReporterOptions{})
+	out := r.output(Result{Check: Check{Name: "test", Run: "go test"}, Conclusion: Failure, Summary: "2 of 5 failed"}, nil, "")
+	if out.GetTitle() != "2 of 5 failed" || strings.Contains(out.GetSummary(), "2 of 5 failed") || !strings.Contains(out.GetSummary(), "`go test`") {
+		t.Errorf("title %q, summary %q", out.GetTitle(), out.GetSummary())
+	}
+	long := strings.Repeat("x", titleMax) + " the end"
+	if out := r.output(Result{Conclusion: Failure, Summary: long}, nil, ""); !strings.Contains(out.GetSummary(), "the end") || len(out.GetTitle()) > titleMax {
+		t.Errorf("title of %d bytes, summary %q", len(out.GetTitle()), out.GetSummary())
+	}
+}
