@@ -144,6 +144,14 @@ func (e *Engine) pullChanged(ctx context.Context, c webhooks.PullRequestChanged)
 			return "the review gate of the pull request", err
 		}
 		m, err := e.open(ctx, c.Repo.ID, c.Number, store.KindChecks)
+		if err == nil && c.Action == "reopened" {
+			switch {
+			case m == nil:
+				return e.reopened(ctx, c)
+			case m.Want == wantEnd || m.Step == stepClose:
+				return "", outcome.Passing("its mission is ending still") // the delivery is looked at again
+			}
+		}
 		if m == nil || err != nil {
 			return "ignored: no checks mission on this pull request", err
 		}

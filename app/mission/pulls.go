@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/go-github/v60/github"
@@ -132,6 +133,22 @@ func (e *Engine) createForPull(ctx context.Context, m *store.Mission) (next, err
 		return next{}, err
 	}
 	return next{step: stepVerify, found: e.describeSandbox(m, id)}, nil
+}
+
+// reopened goes on with the checks of a pull request that had them until it was closed: whoever asked for them then asked for those of
+// each head to come.
+func (e *Engine) reopened(ctx context.Context, c webhooks.PullRequestChanged) (string, error) {
+	last, err := e.Store.LastMission(ctx, c.Repo.ID, c.Number, store.KindChecks)
+	if errors.Is(err, store.ErrNone) || err == nil && !strings.HasPrefix(last.Message, closedBy) {
+		return "ignored: no checks mission on this pull request", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return e.checkPull(ctx, pullTrigger{
+		meta: c.Meta, repo: installation.Repo{InstallationID: c.InstallationID, ID: c.Repo.ID, Owner: c.Repo.Owner, Name: c.Repo.Name},
+		number: c.Number, title: last.Title, head: c.HeadSHA, key: "delivery:" + c.DeliveryID, by: webhooks.User{Login: last.Requester, ID: last.RequesterID},
+	})
 }
 
 // supersede ends what an older head has running and starts on the newer one.

@@ -21,6 +21,9 @@ const (
 	wantMerged  = "merged" // its pull request was merged
 )
 
+// closedBy begins the message of a mission whose pull request was closed, after which it may be opened again.
+const closedBy = "the pull request was closed by "
+
 // obey fulfils a wish. Whatever runs is stopped by the close step, which records it before it goes.
 func (e *Engine) obey(ctx context.Context, m *store.Mission) (next, error) {
 	if strings.HasPrefix(m.Want, wantSelect) {
@@ -35,7 +38,7 @@ func (e *Engine) obey(ctx context.Context, m *store.Mission) (next, error) {
 	case wantGone:
 		m.Outcome, m.Message = string(outcome.Cancelled), "what it worked on is gone: deleted, moved, taken out of the merge queue, or out of the App's reach"
 	case wantEnd:
-		m.Message = fmt.Sprintf("the pull request was closed by %s", m.WantBy)
+		m.Message = closedBy + m.WantBy
 	case wantMerged:
 		m.Message = fmt.Sprintf("the pull request was merged by %s", m.WantBy)
 	case wantDiscard:

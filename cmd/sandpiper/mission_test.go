@@ -216,6 +216,14 @@ func TestLabelledPullRequestIsChecked(t *testing.T) {
 	if got := len(w.comments(pr.GetNumber())); got != 0 {
 		t.Errorf("%d comments on a pull request whose Check Runs say it all", got)
 	}
+	for _, state := range []string{"closed", "open"} { // it is checked as before, without another label
+		_, _, err = octavia.PullRequests.Edit(t.Context(), "acme", "calc", pr.GetNumber(), &gh.PullRequest{State: &state})
+		must(t, err)
+		if state == "closed" {
+			w.until("its mission has ended", func() bool { return strings.Contains(w.bot.text(), "the pull request was closed by octavia") })
+		}
+	}
+	settled(second, "sandpiper / lint completed success", "sandpiper / lint completed success", "sandpiper / sum completed success", "sandpiper / sum completed success", "sandpiper / sum completed success")
 }
 
 func TestCase05TriggerAmongOtherLabels(t *testing.T) {
