@@ -234,6 +234,9 @@ func pending(list []checks.Check) []checks.Result {
 	return results
 }
 
+// staysOpen ends the message of a mission whose Check Runs could not be concluded.
+const staysOpen = "; its Check Runs at GitHub stay open, since nothing could be written there"
+
 // cancelChecks concludes the Check Runs of a run that was stopped before they were.
 func (e *Engine) cancelChecks(ctx context.Context, m *store.Mission, run *store.Run, why string) error {
 	if !run.EndedAt.IsZero() {
@@ -251,7 +254,16 @@ func (e *Engine) cancelChecks(ctx context.Context, m *store.Mission, run *store.
 	target.HeadSHA = run.Base // of this run, not of the one that supersedes it
 	for _, r := range results {
 		r.Conclusion, r.Summary, r.Completed = checks.Cancelled, why, e.Now()
-		if _, err := e.Reporter.Complete(ctx, gh, target, checkKey(m, r.Check), r); err != nil && !errors.Is(err, checks.ErrGone) && !errors.Is(err, checks.ErrNoCommit) {
+		_, err := e.Reporter.Complete(ctx, gh, target, checkKey(m, r.Check), r)
+		switch {
+		case err == nil, errors.Is(err, checks.ErrGone), errors.Is(err, checks.ErrNoCommit):
+		case outcome.Class(err) != nil: // as when the repository was archived meanwhile: no repetition mends it, and the run is over all the same
+			e.Log.Warn("a Check Run stays open", "mission", m.ID, "check", r.Name, "error", err)
+			m.Message = strings.TrimSuffix(m.Message, staysOpen) + staysOpen
+			if err := e.Store.AddEffect(ctx, untold+m.ID, 0, e.Now()); err != nil {
+				return err
+			}
+		default:
 			return err
 		}
 	}

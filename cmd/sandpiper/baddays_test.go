@@ -321,3 +321,20 @@ func TestEnterpriseServer(t *testing.T) {
 		t.Error("the API was not asked below /api/v3")
 	}
 }
+
+// TestArchivedWhileChecksRun: the run is over in the bot's own books, and it says that its Check Runs stay open.
+func TestArchivedWhileChecksRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, calc(fixes, ".github/sandpiper.yml", "agent: sh agent.sh\nchecks:\n  - {name: long, run: 'sleep 5'}\n"))
+	w.start()
+	head := w.pushes("octavia", "fix", "sum.txt", "1\n")
+	pr, _, err := w.as("octavia").PullRequests.Create(t.Context(), "acme", "calc", &gh.NewPullRequest{Title: gh.String("Fix"), Head: gh.String("fix"), Base: gh.String("main")})
+	must(t, err)
+	w.label("octavia", pr.GetNumber())
+	w.until("the check is at work", func() bool {
+		runs := w.checkRuns(head)
+		return len(runs) == 1 && runs[0].GetStatus() == "in_progress"
+	})
+	must(t, w.double.ArchiveRepo("acme/calc", true))
+	w.until("it has ended and says so", func() bool { return strings.Contains(w.bot.text(), "stay open, since nothing could be written there") })
+}
