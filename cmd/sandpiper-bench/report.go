@@ -51,7 +51,7 @@ var rules = []rule{
 	{100_000, "create, base cached, in process", "create", "git: worktree add", 0.001},
 	{10_000, "create as a whole command line", "create by the command line", "git: worktree add", 0.05},
 	{10_000, "eight in parallel", "eight creates", "git: eight worktree add", 0.01},
-	{0, "eight in parallel", "eight creates", "create", 4},
+	{0, "eight in parallel", "eight creates", "create, before eight", 4},
 	{0, "first base of a commit", "first base", "git: worktree add, 2 workers", 1.2},
 	{100_000, "base one commit on, 10 files differ", "next base", "git: read-tree -m -u to the next", 0.2},
 	{100_000, "git status inside, first time", "status inside, first", "git: status, warm", 2.5},
