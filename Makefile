@@ -53,7 +53,7 @@ attacks: ## try to get out of the sandboxes, on every backend that works here, a
 	$(GO) test -count=1 -v -timeout $(TIMEOUT) ./sandbox/sandboxtest/attacks
 
 .PHONY: crash
-crash: ## long (ten minutes): 100 missions while bots are killed at every border of steps and at 200 random moments; on each database
+crash: ## long (ten minutes): 100 missions while bots are killed at every border of steps, and they, the database or GitHub at 200 random moments; on each database
 	@.ci/needs git:git bwrap:bubblewrap
 	.ci/postgres
 	CRASH_MISSIONS=$${CRASH_MISSIONS:-100} CRASH_BORDERS=$${CRASH_BORDERS:-100} CRASH_RANDOM=$${CRASH_RANDOM:-200} \

@@ -224,15 +224,20 @@ func (a *App) Run(ctx context.Context) error {
 	return err
 }
 
-// work learns who we are and then moves missions.
+// work learns who we are and then moves missions. Neither GitHub nor the database has to be there when it begins.
 func (a *App) work(ctx context.Context) {
-	slug, err := a.whoAmI(ctx)
-	if err != nil {
-		return // ctx has ended
+	var slug string
+	if a.insist(ctx, "GitHub does not tell who we are; deliveries are stored meanwhile", func() (err error) {
+		slug, err = a.whoAmI(ctx)
+		return err
+	}) != nil {
+		return
 	}
-	engine, err := a.engine(ctx, slug)
-	if err != nil {
-		a.Log.Error("missions cannot move", "error", err)
+	var engine *mission.Engine
+	if a.insist(ctx, "missions cannot move", func() (err error) {
+		engine, err = a.engine(ctx, slug)
+		return err
+	}) != nil {
 		return
 	}
 	a.ready.Store(engine)
@@ -242,9 +247,7 @@ func (a *App) work(ctx context.Context) {
 			App: a.github, Store: a.Store, Labelled: engine.Labelled, Host: a.host, Every: a.Config.SweepEvery, Log: a.Log, Now: a.options.Now,
 		}).Run(ctx)
 	})
-	if err := engine.Run(ctx); err != nil {
-		a.Log.Error("missions stopped", "error", err)
-	}
+	_ = a.insist(ctx, "missions stopped", func() error { return engine.Run(ctx) })
 	sweeping.Wait()
 	// Tokens that nobody will use any more are given back; a GitHub that does not answer is not waited for.
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
@@ -296,21 +299,30 @@ func (a *App) post(text string) string { return gates.Mask(a.redactor.String(tex
 // mostTicks is how many missions are looked at at once. Places bound what runs; a tick mostly waits.
 const mostTicks = 100
 
-// whoAmI asks GitHub for the App's slug until it answers.
+// whoAmI asks GitHub for the App's slug.
 func (a *App) whoAmI(ctx context.Context) (slug string, err error) {
+	self, _, err := a.github.AppClient().Apps.Get(ctx, "")
+	if err != nil {
+		return "", err
+	}
+	a.Log.Info("GitHub knows us", "app", self.GetSlug(), "api", a.Config.GitHubAPIURL)
+	return self.GetSlug(), nil
+}
+
+// insist does something until it goes well, with growing waits between. Its only error is that ctx has ended.
+func (a *App) insist(ctx context.Context, failed string, do func() error) error {
 	for try := 0; ; try++ {
-		self, _, err := a.github.AppClient().Apps.Get(ctx, "")
+		err := do()
 		if err == nil {
-			a.Log.Info("GitHub knows us", "app", self.GetSlug(), "api", a.Config.GitHubAPIURL)
-			return self.GetSlug(), nil
+			return nil
 		}
 		delay := min(time.Second<<min(try, 6), time.Minute)
-		a.Log.Error("GitHub does not tell who we are; deliveries are stored meanwhile", "error", err, "again in", delay)
+		a.Log.Error(failed, "error", err, "again in", delay)
 		timer := time.NewTimer(delay)
 		select {
 		case <-ctx.Done():
 			timer.Stop()
-			return "", ctx.Err()
+			return ctx.Err()
 		case <-timer.C:
 		}
 	}

@@ -32,8 +32,10 @@ func (e *Engine) Wake() {
 }
 
 // Run handles deliveries and ticks missions until ctx ends, and returns when all of that has stopped. Whatever is under way
-// then is found again by the next Run.
+// then is found again by the next Run. It ends with an error where the database does not answer at its start.
 func (e *Engine) Run(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	e.life = ctx
 	if err := e.arrive(ctx); err != nil {
 		return err
@@ -44,6 +46,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	parts.Go(func() { e.every(ctx, beatEvery, nil, "heartbeat", e.beat) })
 	parts.Go(func() { e.every(ctx, reconcileEvery, nil, "reconcile", e.reconcile) })
 	err := e.Queue.Run(ctx)
+	stop()
 	parts.Wait()
 	return err
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sandpiper-bot/sandpiper/app/agent"
 	"github.com/sandpiper-bot/sandpiper/app/installation"
+	"github.com/sandpiper-bot/sandpiper/app/store"
 	"github.com/sandpiper-bot/sandpiper/promote"
 	"github.com/sandpiper-bot/sandpiper/sandbox"
 	"github.com/sandpiper-bot/sandpiper/sandbox/git"
@@ -141,7 +142,7 @@ func passing(err error) bool {
 	if errors.As(err, &response) && response.Response != nil {
 		return response.Response.StatusCode >= 500
 	}
-	return errors.As(err, new(Passing)) || errors.Is(err, git.ErrNetwork) || errors.Is(err, installation.ErrUnreachable) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, sandbox.ErrBusy)
+	return errors.As(err, new(Passing)) || errors.Is(err, git.ErrNetwork) || errors.Is(err, installation.ErrUnreachable) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, sandbox.ErrBusy) || store.Away(err)
 }
 
 // Plain is the innermost sentence of an error that a person can use: GitHub's words, a reason, or its last part.

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"github.com/sandpiper-bot/sandpiper/app/installation"
 	"github.com/sandpiper-bot/sandpiper/sandbox/git"
 )
@@ -20,6 +22,7 @@ func TestWhatIsWaitedFor(t *testing.T) {
 	}{
 		{fmt.Errorf("mint: %w", installation.ErrUnauthorized), keyTries, "sandpiper doctor"},
 		{fmt.Errorf("step %q: %w", "frobnicate", Passing("somebody else takes it")), MostTries, "frobnicate"},
+		{fmt.Errorf("run r-1: %w", &pgconn.PgError{Code: "57P01", Message: "terminating connection"}), MostTries, "terminating connection"},
 		{errors.New("who knows"), 3, "who knows"},
 	} {
 		for failures := range tt.tries - 1 {

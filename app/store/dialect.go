@@ -64,9 +64,10 @@ func connect(address string) (*sql.DB, dialect, error) {
 	}
 	// FULL: a delivery that was answered must survive a power cut. One connection: SQLite has one writer anyway, and
 	// waiting in Go is fair where waiting on its lock is not. Pages of 16 KiB, in a new file, hold a delivery in two where the
-	// usual 4 KiB take six: storing one costs half. The log is copied into the file at 8 MiB instead of at 4.
+	// usual 4 KiB take six: storing one costs half. The log is copied into the file at 8 MiB instead of at 4. Another program that
+	// holds the file is waited for half as long as GitHub waits for an answer, so that GitHub hears that a delivery was not stored.
 	values := url.Values{"_pragma": {
-		"busy_timeout(10000)", "page_size(16384)", "journal_mode(WAL)", "synchronous(FULL)", "wal_autocheckpoint(500)", "foreign_keys(ON)",
+		"busy_timeout(5000)", "page_size(16384)", "journal_mode(WAL)", "synchronous(FULL)", "wal_autocheckpoint(500)", "foreign_keys(ON)",
 	}, "_txlock": {"immediate"}}
 	db, err := sql.Open(sqlite.driver, "file:"+(&url.URL{Path: address}).EscapedPath()+"?"+values.Encode())
 	if err == nil {

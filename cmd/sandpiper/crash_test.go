@@ -21,14 +21,15 @@ import (
 // database is started by the first test that asks for one.
 var database postgres.Server
 
-// storm is missions and bots that are killed while they work.
+// storm is missions, and bots that are killed while they work, whose database and whose GitHub go away.
 type storm struct {
-	t      *testing.T
-	bots   []*world // they share the GitHub, and the database where it is PostgreSQL
-	issues []int
-	rng    *rand.Rand
-	kills  int
-	border map[string]int // kills right after a step was recorded, by the step that was next
+	t       *testing.T
+	bots    []*world // they share the GitHub, and the database where it is PostgreSQL
+	issues  []int
+	rng     *rand.Rand
+	outages []outage       // of the database; they come in turn
+	blows   map[string]int // what was done, by name
+	border  map[string]int // kills right after a step was recorded, by the step that was next
 }
 
 // stormSize reads a size of the long form (make crash) from the environment; short is what a test run has time for.
@@ -44,7 +45,7 @@ func newStorm(t *testing.T, bots int, databaseURL string) *storm {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	s := &storm{t: t, rng: rand.New(rand.NewPCG(seed, 0)), border: map[string]int{}}
+	s := &storm{t: t, rng: rand.New(rand.NewPCG(seed, 0)), blows: map[string]int{}, border: map[string]int{}}
 	first := newWorld(t, calc("sleep $(($(od -An -N1 -tu1 /dev/urandom) % 3))\n"+fixes))
 	for i := range bots {
 		w := first
@@ -73,21 +74,48 @@ func (s *storm) label(missions int) {
 	wg.Wait()
 }
 
-// strike kills one bot, or a supervisor of it, and starts the bot again.
-func (s *storm) strike(atBorder bool) {
-	w := s.bots[s.rng.IntN(len(s.bots))]
-	if atBorder {
-		s.awaitBorder(w)
-	} else {
-		pause := time.NewTimer(time.Duration(s.rng.IntN(900)) * time.Millisecond)
-		<-pause.C
-	}
-	s.kills++
-	if s.rng.IntN(6) == 0 {
-		killSupervisor(w.dir)
-	}
+// atBorder kills a bot right after it has recorded a step.
+func (s *storm) atBorder() {
+	w := s.anyBot()
+	s.awaitBorder(w)
+	s.restart(w)
+}
+
+func (s *storm) anyBot() *world { return s.bots[s.rng.IntN(len(s.bots))] }
+
+// upTo waits for some time, by chance.
+func (s *storm) upTo(most time.Duration) {
+	pause := time.NewTimer(time.Duration(s.rng.Int64N(int64(most))))
+	<-pause.C
+}
+
+func (s *storm) restart(w *world) {
+	s.blows["bot killed"]++
 	w.bot.kill()
 	w.start()
+}
+
+// atRandom does something bad at any moment: blow says what, in turn.
+func (s *storm) atRandom(blow int) {
+	s.upTo(900 * time.Millisecond)
+	w := s.anyBot()
+	switch blow % 4 {
+	case 0:
+		o := s.outages[s.blows["database away"]%len(s.outages)]
+		s.blows["database away"]++
+		o()
+	case 1:
+		s.blows["GitHub away"]++
+		w.double.GoAway()
+		s.upTo(2 * time.Second)
+		w.double.ComeBack()
+	case 2:
+		s.blows["supervisor killed"]++
+		killSupervisor(w.dir)
+		s.restart(w)
+	default:
+		s.restart(w)
+	}
 }
 
 // awaitBorder waits until the bot has recorded a step, and notes which one is next. A bot with nothing to do is not waited for.
@@ -187,7 +215,7 @@ func (s *storm) judge() {
 			s.t.Errorf("issue %d says %s", n, comments[0])
 		}
 	}
-	s.t.Logf("%d missions, %d kills, at the borders before %v: %v", len(s.issues), s.kills, s.border, outcomes)
+	s.t.Logf("%d missions, %v, at the borders before %v: %v", len(s.issues), s.blows, s.border, outcomes)
 }
 
 func (s *storm) judgeChecks(pr *gh.PullRequest) {
@@ -208,34 +236,36 @@ func (s *storm) judgeChecks(pr *gh.PullRequest) {
 
 func (s *storm) run(missions, borders, random int) {
 	s.label(missions)
-	for i := range borders + random {
-		if s.over() {
-			break
+	for i := 0; i < max(borders, random) && !s.over(); i++ {
+		if i < random {
+			s.atRandom(i)
 		}
-		s.strike(i%(borders+random) < borders)
+		if i < borders {
+			s.atBorder()
+		}
 	}
 	s.judge()
 }
 
-// TestCrash kills bots and supervisors with -9, right after steps were recorded and at random moments. The long form is
-// `make crash`: CRASH_MISSIONS, CRASH_BORDERS and CRASH_RANDOM say how many.
+// TestCrash kills bots and supervisors with -9, right after steps were recorded and at random moments, at which the database and
+// GitHub go away as well. The long form is `make crash`: CRASH_MISSIONS, CRASH_BORDERS and CRASH_RANDOM say how many.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	missions, borders, random := stormSize("CRASH_MISSIONS", 4), stormSize("CRASH_BORDERS", 6), stormSize("CRASH_RANDOM", 4)
 	t.Run("SQLite", func(t *testing.T) {
 		t.Parallel()
-		newStorm(t, 1, "").run(missions, borders, random)
+		newFileStorm(t).run(missions, borders, random)
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
 		if os.Getenv("CRASH_MISSIONS") == "" {
 			t.Skip("the long form only: two bots on PostgreSQL are the harder case")
 		}
 		t.Parallel()
-		newStorm(t, 1, database.Database(t)).run(missions, borders, random)
+		newServerStorm(t, 1).run(missions, borders, random)
 	})
 	t.Run("PostgreSQLTwoBots", func(t *testing.T) {
 		t.Parallel()
-		newStorm(t, 2, database.Database(t)).run(missions, borders, random)
+		newServerStorm(t, 2).run(missions, borders, random)
 	})
 }
 
