@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/sandpiper-bot/sandpiper/sandbox/git"
 	"github.com/sandpiper-bot/sandpiper/sandbox/internal/flock"
+	"github.com/sandpiper-bot/sandpiper/sandbox/objects"
 )
 
 // Quieter is implemented by backends in which something may live for a moment after a supervisor was killed. Quiet returns
@@ -174,7 +174,7 @@ func (m *Manager) between(ctx context.Context, key, from, to string, renames boo
 	if err != nil {
 		return nil, err
 	}
-	return changes, m.sizes(ctx, key, changes)
+	return changes, m.sizes(key, changes)
 }
 
 var kinds = map[byte]Kind{'A': Added, 'M': Modified, 'D': Deleted, 'R': Renamed, 'T': TypeChanged}
@@ -236,28 +236,14 @@ func lines(s string) int {
 }
 
 // sizes fills in the sizes of the new contents.
-func (m *Manager) sizes(ctx context.Context, key string, changes []Change) error {
-	var ask bytes.Buffer
-	var at []int
+func (m *Manager) sizes(key string, changes []Change) (err error) {
+	store := objects.Open(m.cfg.Stores.Dir(key))
+	defer store.Close()
 	for i, c := range changes {
-		if c.NewID != "" && c.NewMode != "160000" {
-			ask.WriteString(c.NewID + "\n")
-			at = append(at, i)
+		if c.NewID == "" || c.NewMode == objects.ModeRepo {
+			continue
 		}
-	}
-	if len(at) == 0 {
-		return nil
-	}
-	out, err := m.cfg.Stores.Read(ctx, key, git.Call{Args: []string{"cat-file", "--batch-check=%(objectsize)"}, Stdin: &ask})
-	if err != nil {
-		return fmt.Errorf("sizes of the changes: %w", err)
-	}
-	answers := strings.Fields(string(out))
-	if len(answers) != len(at) {
-		return fmt.Errorf("sizes of the changes: %w", git.ErrCorrupt)
-	}
-	for i, a := range answers {
-		if changes[at[i]].Size, err = strconv.ParseInt(a, 10, 64); err != nil {
+		if changes[i].Size, err = store.Size(c.NewID); err != nil {
 			return fmt.Errorf("sizes of the changes: %w", err)
 		}
 	}

@@ -67,6 +67,8 @@ type Source struct {
 	Store    Store
 	Scratch  string // an existing directory of ours, outside the workspace, for the mirror
 
+	Git string // the private git directory of the sandbox, or its upper layer: what its index says is asked for; "": nothing
+
 	// Everything asks for a snapshot of all files as they lie, ignored ones too, with the names that git does not take
 	// escaped (see Escape), and with GitDir, the private git directory of the sandbox, as data at Escape(".git").
 	Everything  bool
@@ -115,6 +117,9 @@ func Collect(ctx context.Context, s Source) (Result, error) {
 	defer c.close()
 	before, err := c.scan(ctx)
 	if err != nil {
+		return Result{}, c.refuse(err)
+	}
+	if err := c.askIndex(); err != nil {
 		return Result{}, c.refuse(err)
 	}
 	if err := c.dropIgnored(ctx); err != nil {
@@ -184,6 +189,9 @@ func Differs(ctx context.Context, s Source) (bool, error) {
 	c := &collector{Source: s, notes: notes{run: s.Run, now: s.Now}}
 	defer c.close()
 	if _, err := c.scan(ctx); err != nil {
+		return true, err
+	}
+	if err := c.askIndex(); err != nil {
 		return true, err
 	}
 	return len(c.changes)+len(c.deleted) > 0, nil

@@ -218,7 +218,7 @@ func (b *Backend) Differs(ctx context.Context, w sandbox.Workspace) (bool, error
 
 func (b *Backend) source(w sandbox.Workspace) (collect.Source, error) {
 	base, err := b.bases.Get(local.Key(w), w.Base)
-	return collect.Source{Run: w.ID, Root: b.Delta(w), Base: w.Base, Store: local.Store(b.o.Stores, w), Scratch: filepath.Join(w.Dir, scratch),
+	return collect.Source{Run: w.ID, Root: b.Delta(w), Git: b.GitDir(w), Base: w.Base, Store: local.Store(b.o.Stores, w), Scratch: filepath.Join(w.Dir, scratch),
 		Layer: &collect.Layer{Lower: base.Trees(), Rules: base.Rules, Root: b.root}, Caps: b.o.Caps, Now: b.o.Now}, err
 }
 

@@ -21,6 +21,8 @@ func Run(t *testing.T, open Opener) {
 		{"Changes", testChanges},
 		{"TenThousandFiles", testManyFiles},
 		{"Case18Submodule", testSubmodule},
+		{"SubmoduleByIndex", testSubmoduleByIndex},
+		{"SparseCheckout", testSparse},
 		{"Case20LargeFileStorage", testCase20},
 		{"Case25SiblingsIntact", testCase25},
 		{"Refused", testRefused},

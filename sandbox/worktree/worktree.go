@@ -282,7 +282,7 @@ func (b *Backend) Differs(ctx context.Context, w sandbox.Workspace) (bool, error
 }
 
 func (b *Backend) source(w sandbox.Workspace) (s collect.Source, err error) {
-	s = collect.Source{Run: w.ID, Root: b.Path(w), Base: w.Base, Store: local.Store(b.o.Stores, w), Scratch: filepath.Join(w.Dir, scratch),
+	s = collect.Source{Run: w.ID, Root: b.Path(w), Git: filepath.Join(w.Dir, gitDir), Base: w.Base, Store: local.Store(b.o.Stores, w), Scratch: filepath.Join(w.Dir, scratch),
 		Caps: b.o.Caps, Now: b.o.Now}
 	s.Baseline, err = collect.LoadBaseline(filepath.Join(w.Dir, baseline))
 	return s, err
