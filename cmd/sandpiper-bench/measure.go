@@ -170,15 +170,19 @@ func (b *bench) bases() error {
 	first, next := b.commits[2*b.round], b.commits[2*b.round+1]
 	var id, on sandbox.ID
 	steps := []func() error{
+		b.calm,
 		func() error {
 			return b.time("git: worktree add, 2 workers", func() error { return b.tree("w", first, "-c", "checkout.workers=2") })
 		},
+		b.calm,
 		func() error {
 			return b.time("first base", func() (err error) { id, err = b.newSandbox(first); return err })
 		},
+		b.calm,
 		func() error {
 			return b.time("git: read-tree -m -u to the next", func() error { return git(b.ctx, b.worktree("w"), "read-tree", "-m", "-u", first, next) })
 		},
+		b.calm,
 		func() error {
 			return b.time("next base", func() (err error) { on, err = b.newSandbox(next); return err })
 		},

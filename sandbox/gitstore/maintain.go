@@ -40,10 +40,10 @@ type Cared struct {
 	Pruned  int    `json:"pruned"`
 }
 
-// When there is something to gain: git gc's own limits are 50 packs and 6,700 objects, but here each run adds a few packs and
-// each process of each sandbox opens all of them.
+// When there is something to gain. Each fetch and each result is a pack, and each process of each sandbox opens all of them; but a
+// repack costs with the repository, so not before git gc would (gc.autoPackLimit). Of single objects it has 6,700.
 const (
-	manyPacks = 20
+	manyPacks = 50
 	manyLoose = 2000
 )
 
