@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/sandpiper-bot/sandpiper/sandbox/redact"
@@ -30,12 +31,13 @@ type Delivery struct {
 	InstallationID int64  // 0 for a ping of the App's own hook
 	RepositoryID   int64  // 0 for events of an installation
 	ReceivedAt     time.Time
-	Body           []byte // the bytes that were signed
+	Body           []byte // the bytes that were signed; they are the handler's again when Put has returned
 }
 
 // Log keeps deliveries. Put stores d under its ID and returns once it is durable. It reports false, and changes nothing,
 // when the ID is already there. That decision must be one atomic step, because the same delivery can arrive several
-// times within milliseconds (smithy-ai/smithy-ai#47). Put is called from many goroutines.
+// times within milliseconds (smithy-ai/smithy-ai#47). Put is called from many goroutines, and keeps nothing of d.Body, which
+// the next delivery is read into.
 type Log interface {
 	Put(ctx context.Context, d Delivery) (fresh bool, err error)
 }
@@ -123,7 +125,9 @@ func (h *handler) take(w http.ResponseWriter, r *http.Request, d *Delivery) (sta
 	if refused := checkHead(r, *d); refused != nil {
 		return "", refused
 	}
-	body, refused := readBody(w, r)
+	room := rooms.Get().(*bytes.Buffer)
+	defer leave(room)
+	body, refused := readBody(w, r, room)
 	if refused != nil {
 		return "", refused
 	}
@@ -196,10 +200,24 @@ func digest(d Delivery) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *refusal) {
-	// Room for all of it at once where the sender says how much it is, but not for whatever it says.
-	body := bytes.NewBuffer(make([]byte, 0, max(min(r.ContentLength, roomFor), 0)+bytes.MinRead))
-	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, MaxBody))
+// rooms are what bodies are read into. One for each delivery would be most of what the intake leaves to the garbage collector,
+// and collecting it a third of the intake's time.
+var rooms = sync.Pool{New: func() any { return bytes.NewBuffer(make([]byte, 0, roomFor)) }}
+
+// leave has a room used again, unless a rare large body has made it large.
+func leave(room *bytes.Buffer) {
+	if room.Cap() <= 2*roomFor {
+		room.Reset()
+		rooms.Put(room)
+	}
+}
+
+// roomFor is above what most bodies have. No more is taken before it has come, whatever the sender says of its length.
+const roomFor = 64 << 10
+
+// readBody reads a body into room; it holds only as long as that is the caller's.
+func readBody(w http.ResponseWriter, r *http.Request, room *bytes.Buffer) ([]byte, *refusal) {
+	_, err := room.ReadFrom(http.MaxBytesReader(w, r.Body, MaxBody))
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
 		return nil, &refusal{http.StatusRequestEntityTooLarge, "body too large"}
@@ -207,11 +225,8 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *refusal) {
 	if err != nil { // the sender went away or was too slow: hardly anybody is there to read this
 		return nil, &refusal{http.StatusBadRequest, "body not read"}
 	}
-	return body.Bytes(), nil
+	return room.Bytes(), nil
 }
-
-// roomFor is how much of a body is believed in before it has come: above what most deliveries have.
-const roomFor = 64 << 10
 
 func reply(w http.ResponseWriter, status int, v map[string]string) {
 	w.Header().Set("Content-Type", "application/json")

@@ -40,6 +40,7 @@ func (l *memoryLog) Put(_ context.Context, d Delivery) (bool, error) {
 	if l.kept == nil {
 		l.kept = map[string]Delivery{}
 	}
+	d.Body = bytes.Clone(d.Body) // it is the handler's again
 	l.kept[d.ID] = d
 	return true, nil
 }

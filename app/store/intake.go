@@ -42,7 +42,6 @@ func newIntake() *intake {
 }
 
 func (in *intake) add(d webhooks.Delivery) *arrival {
-	d.Body = pack(d.Body) // here, where callers do it beside each other
 	a := &arrival{Delivery: d, done: make(chan struct{})}
 	in.mu.Lock()
 	in.waiting = append(in.waiting, a)
@@ -50,17 +49,20 @@ func (in *intake) add(d webhooks.Delivery) *arrival {
 	return a
 }
 
-// longestGather bounds what a commit is held back for.
-const longestGather = 5 * time.Millisecond
+const (
+	quickCommit   = 4 * time.Millisecond // of a disk that is quick
+	longestGather = 5 * time.Millisecond // bounds what a commit is held back for
+)
 
-// gather lets others catch up while many come: the senders whom the last commit has answered are about to send again, and
-// a commit for the first of them alone would keep all others waiting for as long as one for all. A delivery that comes by
-// itself is not held back.
+// gather lets others catch up where a commit waits long for the disk: the senders whom the last one has answered are about to
+// send again, and a commit for the first of them alone would keep all others waiting for as long as one for all. On a quick
+// disk the time of the processors is what is short, and they take the next deliveries while these are committed. A delivery
+// that comes by itself is not held back.
 func (in *intake) gather() {
-	if in.last < 2 {
+	if in.last < 2 || in.took <= quickCommit {
 		return
 	}
-	full := time.NewTimer(min(in.took, longestGather))
+	full := time.NewTimer(min(in.took-quickCommit, longestGather))
 	defer full.Stop()
 	step := time.NewTicker(200 * time.Microsecond)
 	defer step.Stop()
@@ -97,6 +99,9 @@ func (in *intake) take() []*arrival {
 // (https://docs.github.com/webhooks/testing-and-troubleshooting-webhooks/redelivering-webhooks). It does not end with ctx:
 // another caller may be committing for this one.
 func (s *Store) Put(ctx context.Context, d webhooks.Delivery) (fresh bool, err error) {
+	room := packs.Get().(*packRoom)
+	defer packs.Put(room)
+	d.Body = pack(d.Body, room[:]) // here, where callers do it beside each other
 	a := s.intake.add(d)
 	for {
 		select {

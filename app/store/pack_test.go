@@ -14,9 +14,11 @@ func TestPack(t *testing.T) {
 		bodies = append(bodies, p.Body)
 	}
 	for _, body := range bodies {
-		got, err := unpack(pack(body))
-		if err != nil || !bytes.Equal(got, body) {
-			t.Errorf("%d bytes come back as %d, %v", len(body), len(got), err)
+		for _, room := range [][]byte{nil, make([]byte, 100), make([]byte, 1<<20)} {
+			got, err := unpack(pack(body, room))
+			if err != nil || !bytes.Equal(got, body) {
+				t.Errorf("%d bytes come back as %d from a room of %d, %v", len(body), len(got), len(room), err)
+			}
 		}
 	}
 	if _, err := unpack([]byte{packed, 1, 2, 3}); err == nil {
