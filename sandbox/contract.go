@@ -109,7 +109,7 @@ type Spent struct {
 	Requests int64 `json:"requests"`
 	Input    int64 `json:"input"` // tokens
 	Output   int64 `json:"output"`
-	Money    int64 `json:"money"` // millionths of a US dollar; without models whose price is not known
+	Money    int64 `json:"money"` // millionths of a US dollar; nothing for a model of unknown price at an address that is not its vendor's
 }
 
 // Reason says why a command ended.

@@ -8,6 +8,8 @@ import (
 
 // api is what the broker knows of one vendor's API.
 type api struct {
+	host    string   // the vendor's
+	dearest string   // the model of the list of prices that costs most
 	headers []string // of requests that are passed on, beside those of all
 	sign    func(h http.Header, key redact.Secret)
 	actions []modelAction
@@ -26,6 +28,7 @@ type modelAction struct {
 var apis = map[string]*api{
 	// https://platform.claude.com/docs/en/api/messages
 	"anthropic": {
+		host: "api.anthropic.com", dearest: "claude-fable-5-1",
 		headers: []string{"Anthropic-Version", "Anthropic-Beta"},
 		sign:    func(h http.Header, key redact.Secret) { h.Set("X-Api-Key", key.Reveal()) },
 		actions: []modelAction{
@@ -37,6 +40,7 @@ var apis = map[string]*api{
 	},
 	// https://platform.openai.com/docs/api-reference
 	"openai": {
+		host: "api.openai.com", dearest: "gpt-5.5-pro",
 		headers: []string{"OpenAI-Beta"},
 		sign:    func(h http.Header, key redact.Secret) { h.Set("Authorization", "Bearer "+key.Reveal()) },
 		actions: []modelAction{
@@ -48,6 +52,7 @@ var apis = map[string]*api{
 	},
 	// https://ai.google.dev/api/generate-content
 	"gemini": {
+		host: "generativelanguage.googleapis.com", dearest: "gemini-3.1-pro",
 		headers: []string{"X-Goog-Api-Client"},
 		sign:    func(h http.Header, key redact.Secret) { h.Set("X-Goog-Api-Key", key.Reveal()) },
 		actions: []modelAction{

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -15,6 +16,9 @@ import (
 type input struct {
 	model  string
 	stream bool
+	output int64   // tokens that the answer may have at most; 0: it does not say
+	times  int64   // how many answers are asked for; 0: it does not say
+	factor float64 // what the price is multiplied with; 0: 1
 }
 
 // inputRules are what a request to a model's API may not ask for. The vendors' servers can do things on behalf of a request: search
@@ -62,6 +66,14 @@ func (rules *inputRules) check(body []byte) (input, error) {
 		return bad("something follows the JSON object")
 	}
 	return w.in, nil
+}
+
+// dearer are the ways to ask for the same at a higher price, and how much higher at most.
+var dearer = map[string]float64{
+	"speed=fast":            6,   // https://platform.claude.com/docs/en/build-with-claude/fast-mode
+	"inference_geo=us":      1.1, // https://platform.claude.com/docs/en/about-claude/pricing
+	"service_tier=priority": 2.5, // https://developers.openai.com/api/docs/pricing
+	"service_tier=fast":     2.5,
 }
 
 type walk struct {
@@ -125,6 +137,8 @@ func (w *walk) value(path []string) error {
 		if len(path) == 1 && path[0] == "stream" {
 			w.in.stream = v
 		}
+	case json.Number:
+		w.number(path, v)
 	}
 	return err
 }
@@ -143,10 +157,30 @@ func (w *walk) list(path []string) error {
 	return err
 }
 
-// inTool says whether path leads to an object that describes a tool.
+// number takes what bounds the cost of the answer.
+func (w *walk) number(path []string, v json.Number) {
+	if len(path) > 2 || len(path) == 2 && path[0] != "generationConfig" && path[0] != "generation_config" {
+		return
+	}
+	n, err := strconv.ParseInt(v.String(), 10, 32)
+	if err != nil || n < 0 {
+		n = 0 // not for us to judge: the vendor refuses it
+	}
+	switch path[len(path)-1] {
+	case "max_tokens", "max_output_tokens", "max_completion_tokens", "maxOutputTokens":
+		w.in.output = max(w.in.output, n)
+	case "n", "candidateCount", "candidate_count":
+		w.in.times = max(w.in.times, n)
+	}
+}
+
+// inTool says whether path leads to an object that describes a tool. Google's servers take one that is in no list for a list of one.
 func inTool(path []string) bool {
 	n := len(path)
-	return n >= 2 && path[n-1] == "" && path[n-2] == "tools"
+	for n > 0 && path[n-1] == "" {
+		n--
+	}
+	return n > 0 && path[n-1] == "tools"
 }
 
 func (w *walk) key(path []string, key string) error {
@@ -164,6 +198,9 @@ func (w *walk) text(path []string, v string) error {
 	key := path[n-1]
 	if n == 1 && key == "model" {
 		w.in.model = v
+	}
+	if n == 1 {
+		w.in.factor = max(w.in.factor, dearer[key+"="+v])
 	}
 	if w.opaque > 0 {
 		return nil

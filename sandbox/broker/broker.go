@@ -120,6 +120,7 @@ type Session struct {
 	actions   []Action
 	budget    *budget
 	turns     chan struct{}
+	bodies    *room
 	log       *slog.Logger
 	now       func() time.Time
 	transport *http.Transport // made for this session; nil: somebody else's
@@ -139,7 +140,7 @@ const maxInFlight = 16
 
 // Open makes the session of one command. Its records are added to Calls in the directory of the command.
 func (b *Broker) Open(w sandbox.Workspace, g sandbox.Grant) (*Session, error) {
-	s := &Session{run: w.ID, budget: newBudget(g), turns: make(chan struct{}, maxInFlight), log: b.o.Log, now: b.o.Now,
+	s := &Session{run: w.ID, budget: newBudget(g), turns: make(chan struct{}, maxInFlight), bodies: newRoom(maxBodies), log: b.o.Log, now: b.o.Now,
 		refused: map[string]int64{}}
 	transport := b.o.Transport
 	if transport == nil {

@@ -118,7 +118,7 @@ func TestCost(t *testing.T) {
 		{"a-model-of-our-own", Tokens{Input: 1e6, Output: 1e6}, 0},
 		{"", Tokens{Input: 1e6}, 0},
 	} {
-		if got := cost(c.model, c.tokens); got != c.want {
+		if got := int64(priceOf(c.model).of(c.tokens)); got != c.want {
 			t.Errorf("%s %+v: %d, want %d", c.model, c.tokens, got, c.want)
 		}
 	}

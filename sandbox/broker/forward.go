@@ -25,9 +25,14 @@ func (m *modelCall) forward(w http.ResponseWriter, r *http.Request, c *Call, bod
 	resp, err := m.transport.RoundTrip(req) // not a client: redirects are not followed
 	if err != nil {
 		m.unreachable(w, c, err)
-		return false
+		return ctx.Err() != nil // who hangs up, or waits too long, pays for what was sent
 	}
 	defer resp.Body.Close()
+	if enc := resp.Header.Get("Content-Encoding"); resp.StatusCode < 200 || enc != "" && enc != "identity" {
+		c.Record.Rule = "upstream.encoding"
+		c.shape.write(w, http.StatusBadGateway, "upstream", "sandpiper: the model's API answers in a way that was not asked for and cannot be checked")
+		return true
+	}
 	if resp.StatusCode >= 300 && resp.StatusCode < 400 {
 		c.Record.Rule = "upstream.redirect"
 		c.shape.write(w, http.StatusBadGateway, "upstream", "sandpiper: the model's API leads to another address, which is not followed")
@@ -35,7 +40,9 @@ func (m *modelCall) forward(w http.ResponseWriter, r *http.Request, c *Call, bod
 	}
 	for name, values := range resp.Header {
 		if contains(passedBack, name) || strings.Contains(name, "Ratelimit") {
-			w.Header()[name] = values
+			for _, v := range values {
+				w.Header().Add(name, keyless(v, m.Key))
+			}
 		}
 	}
 	if resp.StatusCode >= 400 {
@@ -45,9 +52,14 @@ func (m *modelCall) forward(w http.ResponseWriter, r *http.Request, c *Call, bod
 	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	u.stream = media == "text/event-stream"
 	w.WriteHeader(resp.StatusCode)
-	c.Record.Down, err = pass(ctx, w, resp.Body, u, cancel)
+	out := newKeyFilter(w, m.Key)
+	c.Record.Down, err = pass(ctx, out, w, resp.Body, u, cancel)
 	u.close()
+	if err == nil {
+		err = out.Close()
+	}
 	if err != nil {
+		u.final = false // what was told so far is not all
 		// The client must not take what it has for the whole: the connection is cut off where the answer broke.
 		c.Record.Rule, c.cut = "upstream.broken", true
 	}
@@ -55,7 +67,7 @@ func (m *modelCall) forward(w http.ResponseWriter, r *http.Request, c *Call, bod
 }
 
 // pass copies an answer as it comes: each piece is sent at once.
-func pass(ctx context.Context, w http.ResponseWriter, body io.Reader, u *usage, cancel context.CancelFunc) (n int64, err error) {
+func pass(ctx context.Context, out io.Writer, w http.ResponseWriter, body io.Reader, u *usage, cancel context.CancelFunc) (n int64, err error) {
 	silence := time.AfterFunc(silenceTime, cancel)
 	defer silence.Stop()
 	control := http.NewResponseController(w)
@@ -65,7 +77,7 @@ func pass(ctx context.Context, w http.ResponseWriter, body io.Reader, u *usage, 
 		silence.Reset(silenceTime)
 		if k > 0 {
 			u.Write(buf[:k])
-			if _, err := w.Write(buf[:k]); err != nil {
+			if _, err := out.Write(buf[:k]); err != nil {
 				return n, err
 			}
 			if n += int64(k); n > maxAnswer {
@@ -87,6 +99,9 @@ func pass(ctx context.Context, w http.ResponseWriter, body io.Reader, u *usage, 
 // passError passes on what an API says of a failure, without the key, which some repeat in part.
 func (m *modelCall) passError(w http.ResponseWriter, resp *http.Response) {
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxError))
+	if len(text) == maxError { // a key may have been cut in two
+		text = text[:maxError-min(maxError, len(m.Key.Reveal()))]
+	}
 	w.Header().Del("Content-Length")
 	w.WriteHeader(resp.StatusCode)
 	_, _ = w.Write(m.redact.Bytes(text))

@@ -23,7 +23,7 @@ import (
 // repository offers a run's repository to git inside, from the bot's own store, so that nobody there needs a credential for it.
 //
 // It speaks version 0 of the protocol, whatever the client asks for: under version 2 upload-pack gives out any object that
-// the client can name, and the store has those of other runs too; under version 0 only what a ref that it shows leads to.
+// the client can name, and the store has those of other runs too; under version 0 only what a ref that it shows leads to (see checkWants).
 type repository struct {
 	stores *gitstore.Stores
 	key    string
@@ -150,16 +150,32 @@ func (g gitFetch) Do(w http.ResponseWriter, r *http.Request, c *Call) {
 		return
 	}
 	done := within(w, time.Minute)
-	wants, err := readWants(w, r)
+	body, err := readWants(w, r)
 	done()
-	c.Record.Up = int64(len(wants))
+	c.Record.Up = int64(len(body))
 	if err != nil {
 		c.Refuse(w, http.StatusBadRequest, "body.read", err.Error())
 		return
 	}
+	wants, err := readRequest(body)
+	if err != nil {
+		c.Refuse(w, http.StatusForbidden, "git", err.Error())
+		return
+	}
+	err = g.checkWants(r.Context(), wants)
+	refused := (*errWant)(nil)
+	if err != nil && !errors.As(err, &refused) {
+		c.session.gitFailed(w, c, err)
+		return
+	}
 	w.Header().Set("Content-Type", "application/x-git-upload-pack-result")
 	w.Header().Set("Cache-Control", "no-cache")
-	if err := g.uploadPack(r.Context(), bytes.NewReader(wants), w); err != nil {
+	if refused != nil {
+		c.Record.Decision, c.Record.Rule = Deny, "git.want"
+		_, _ = w.Write(packet("ERR " + refused.Error() + "\n"))
+		return
+	}
+	if err := g.uploadPack(r.Context(), bytes.NewReader(body), w); err != nil {
 		c.session.gitFailed(w, c, err)
 	}
 }

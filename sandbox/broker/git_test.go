@@ -155,10 +155,36 @@ func TestObjectsOfOtherRunsStayOutOfReach(t *testing.T) {
 	if strings.Contains(text, "PACK") || !strings.Contains(text, "not our ref") {
 		t.Errorf("%q", text)
 	}
+	control := string(packet("want "+r.main+" side-band-64k\n")) + "0000" + string(packet("done\n"))
+	if _, text, _ := r.do("POST", "/git/git-upload-pack", control, "Content-Type", "application/x-git-upload-pack-request"); !strings.Contains(text, "PACK") {
+		t.Errorf("control: %q", text)
+	}
 	command := string(packet("command=fetch\n")) + "0001" + string(packet("want "+r.secret+"\n")) + string(packet("done\n")) + "0000"
 	_, text, _ = r.do("POST", "/git/git-upload-pack", command, "Content-Type", "application/x-git-upload-pack-request", "Git-Protocol", "version=2")
 	if strings.Contains(text, "PACK") {
 		t.Errorf("%q", text)
+	}
+	// Other ways to name it, or to hear of it.
+	theirs := filepath.Join(t.TempDir(), "theirs")
+	if err := os.WriteFile(theirs, []byte("what another run wrote"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	blob := must(t, r.broker.o.Stores.Dir("local-test"), "hash-object", "-w", theirs)
+	other := sandbox.Ref("r-other-1", "result")
+	for what, request := range map[string]string{
+		"a ref by its name":     string(packet("want-ref "+other+"\n")) + "0000" + string(packet("done\n")),
+		"of its information":    string(packet("command=object-info\n")) + "0001" + string(packet("size")) + string(packet("oid "+r.secret+"\n")) + "0000",
+		"a list of refs":        string(packet("command=ls-refs\n")) + "0001" + string(packet("ref-prefix refs/sandpiper/\n")) + "0000",
+		"a bundle":              string(packet("command=bundle-uri\n")) + "0000",
+		"from below":            string(packet("want "+r.main+" side-band-64k shallow deepen-not\n")) + string(packet("deepen-not "+other+"\n")) + "0000" + string(packet("done\n")),
+		"beside an allowed one": string(packet("want "+r.main+" side-band-64k\n")) + string(packet("want "+r.secret+"\n")) + "0000" + string(packet("done\n")),
+		"with a filter":         string(packet("want "+r.secret+" side-band-64k filter allow-any-sha1-in-want allow-tip-sha1-in-want\n")) + string(packet("filter blob:none\n")) + "0000" + string(packet("done\n")),
+		"a file of theirs":      string(packet("want "+blob+" side-band-64k\n")) + "0000" + string(packet("done\n")),
+	} {
+		_, text, _ := r.do("POST", "/git/git-upload-pack", request, "Content-Type", "application/x-git-upload-pack-request", "Git-Protocol", "version=2")
+		if strings.Contains(text, "PACK") || strings.Contains(text, other) || strings.Contains(text, "size") {
+			t.Errorf("%s: %q", what, text)
+		}
 	}
 	cmd := exec.CommandContext(t.Context(), "git", "-c", "transfer.hideRefs=refs", "upload-pack", "--stateless-rpc", r.broker.o.Stores.Dir("local-test"))
 	cmd.Env, cmd.Stdin = []string{"PATH=" + os.Getenv("PATH"), "GIT_PROTOCOL=version=2"}, strings.NewReader(command)

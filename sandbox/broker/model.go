@@ -2,6 +2,7 @@ package broker
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -18,9 +19,10 @@ import (
 	"github.com/sandpiper-bot/sandpiper/sandbox/redact"
 )
 
-// Limits of one call to a model.
+// Limits of one call to a model, and of those of one command.
 const (
 	maxBody     = 32 << 20         // Anthropic's own limit for a request
+	maxBodies   = 2 * maxBody      // of the bodies that one command has in this process at once: its own memory is limited, and this is ours
 	maxAnswer   = 256 << 20        // far above any answer
 	maxError    = 64 << 10         // of an answer that is an error: read whole, to look for what must not go inside
 	bodyTime    = time.Minute      // for the client to send its body
@@ -64,6 +66,12 @@ func checkUpstream(address string) error {
 	return nil
 }
 
+// vendors says whether the address is the vendor's own.
+func (up *upstream) vendors() bool {
+	u, err := url.Parse(up.URL)
+	return err == nil && strings.EqualFold(u.Hostname(), up.host)
+}
+
 // newTransport is that of one session, so that nothing of it is left when the session ends. It takes the proxy settings of the
 // machine. Answers are not compressed: they are read while they pass.
 func newTransport() *http.Transport {
@@ -84,7 +92,8 @@ func Fingerprint(key redact.Secret) string {
 // Do checks the request, sends it on with the key, and passes the answer back as it comes.
 func (m *modelCall) Do(w http.ResponseWriter, r *http.Request, c *Call) {
 	c.Record.Credential = Fingerprint(m.Key)
-	body, in, ok := m.read(w, r, c)
+	body, in, give, ok := m.read(w, r, c)
+	defer give()
 	if !ok {
 		return
 	}
@@ -96,65 +105,79 @@ func (m *modelCall) Do(w http.ResponseWriter, r *http.Request, c *Call) {
 		c.Refuse(w, http.StatusForbidden, "model.search", "this model searches the web by itself, which the sandbox may not do")
 		return
 	}
-	settle := func(sandbox.Spent) {}
-	if !m.free {
-		guess := Tokens{Input: int64(len(body)) / perToken}
-		var reason string
-		settle, reason = c.session.budget.take(sandbox.Spent{Requests: 1, Input: guess.Input, Money: cost(in.model, guess)})
-		if reason != "" {
-			// 400 and not 429: clients repeat what may pass with time, and this does not.
-			c.Refuse(w, http.StatusBadRequest, "budget", "the budget is used up: "+reason)
-			return
-		}
+	if m.free {
+		m.forward(w, r, c, body, &usage{})
+		return
+	}
+	most := Tokens{Input: int64(len(body)) / perToken, Output: cmp.Or(in.output, usualOutput) * max(in.times, 1)}
+	settle, err := c.session.budget.take(r.Context(), sandbox.Spent{Requests: 1, Input: most.Input, Output: most.Output, Money: m.cost(in, most)})
+	if used := (*errSpent)(nil); errors.As(err, &used) {
+		// 400 and not 429: clients repeat what may pass with time, and this does not.
+		c.Refuse(w, http.StatusBadRequest, "budget", err.Error())
+		return
+	}
+	if err != nil {
+		c.Refuse(w, http.StatusServiceUnavailable, "call.cancelled", "the command has ended, or asks no more")
+		return
 	}
 	u := &usage{}
-	begun := m.forward(w, r, c, body, u)
-	var spent sandbox.Spent
-	if !m.free && begun {
+	spent := sandbox.Spent{Requests: 1}
+	if m.forward(w, r, c, body, u) {
 		c.Record.Tokens, c.Record.Estimated = u.total(int64(len(body)), c.Record.Down)
-		c.Record.Money = cost(in.model, c.Record.Tokens)
-		spent = sandbox.Spent{Input: c.Record.Tokens.input(), Output: c.Record.Tokens.Output, Money: c.Record.Money}
-	}
-	if !m.free {
-		spent.Requests = 1
+		c.Record.Money = m.cost(in, c.Record.Tokens)
+		spent = sandbox.Spent{Requests: 1, Input: c.Record.Tokens.input(), Output: c.Record.Tokens.Output, Money: c.Record.Money}
 	}
 	settle(spent)
 }
 
-// read takes the body in whole: what is sent on is framed by us, whatever framing came.
-func (m *modelCall) read(w http.ResponseWriter, r *http.Request, c *Call) (body []byte, in input, ok bool) {
+// usualOutput is how many tokens of an answer are held against the budget while it is written, where the request has no limit for them.
+const usualOutput = 32_000
+
+// read takes the body in whole: what is sent on is framed by us, whatever framing came. Call give when it is needed no more.
+func (m *modelCall) read(w http.ResponseWriter, r *http.Request, c *Call) (body []byte, in input, give func(), ok bool) {
+	give = func() {}
 	if enc := r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
 		c.Refuse(w, http.StatusForbidden, "body.encoding", "a compressed body cannot be checked; send it as it is")
-		return nil, in, false
+		return nil, in, give, false
+	}
+	room := int64(maxBody)
+	if 0 <= r.ContentLength && r.ContentLength < room {
+		room = r.ContentLength
+	}
+	if err := c.session.bodies.take(r.Context(), room); err != nil {
+		c.Refuse(w, http.StatusServiceUnavailable, "call.cancelled", "the command has ended, or asks no more")
+		return nil, in, give, false
 	}
 	done := within(w, bodyTime)
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	done()
+	c.session.bodies.give(room - int64(len(body)))
+	give = func() { c.session.bodies.give(int64(len(body))) }
 	c.Record.Up = int64(len(body))
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
 		c.Refuse(w, http.StatusRequestEntityTooLarge, "body.size", fmt.Sprintf("the body has more than %d bytes", maxBody))
-		return nil, in, false
+		return body, in, give, false
 	case err != nil:
 		c.Refuse(w, http.StatusBadRequest, "body.read", "the body did not come to its end")
-		return nil, in, false
+		return body, in, give, false
 	case m.rules == nil && len(body) > 0:
 		c.Refuse(w, http.StatusForbidden, "body.none", "this takes no body")
-		return nil, in, false
+		return body, in, give, false
 	case m.rules == nil:
-		return nil, in, true
+		return nil, in, give, true
 	}
 	if media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); media != "application/json" {
 		c.Refuse(w, http.StatusForbidden, "body.type", "the body has to be application/json")
-		return nil, in, false
+		return body, in, give, false
 	}
 	in, err = m.rules.check(body)
 	if refused := (*errInput)(nil); errors.As(err, &refused) {
 		c.Refuse(w, http.StatusForbidden, refused.rule, refused.message)
-		return nil, in, false
+		return body, in, give, false
 	}
-	return body, in, true
+	return body, in, give, true
 }
 
 // passedOn are the headers of every request that reach the upstream. Whatever else a client sends, credentials and cookies among

@@ -60,9 +60,17 @@ var prices = []price{
 	{"gemini-2.5-flash", 0.3, 0.075, 0, 2.5, 0},
 }
 
-// cost of a call in millionths of a dollar; 0 for a model whose price is not known.
-func cost(model string, t Tokens) int64 {
-	p := priceOf(model)
+// cost of a call in millionths of a dollar. A model whose price is not known costs nothing at an address of one's own; at the vendor's
+// as much as the dearest, so that nobody gets around a budget by a name that is not in the list.
+func (up *upstream) cost(in input, t Tokens) int64 {
+	p := priceOf(in.model)
+	if p.model == "" && up.vendors() {
+		p = priceOf(up.dearest)
+	}
+	return int64(p.of(t) * max(in.factor, 1))
+}
+
+func (p price) of(t Tokens) float64 {
 	in := float64(t.Input)*p.input + float64(t.Read)*p.read + float64(t.Written)*max(p.write, p.input) +
 		// Anthropic: what is kept for an hour costs twice the input.
 		float64(t.Hour)*2*p.input
@@ -70,7 +78,7 @@ func cost(model string, t Tokens) int64 {
 	if p.long > 0 && t.input() > p.long {
 		in, out = 2*in, 1.5*out
 	}
-	return int64(in + out)
+	return in + out
 }
 
 // priceOf finds a price by the longest prefix that ends where a word of the name does: gpt-5-2026-01-01 is gpt-5, and gpt-50 is not.
