@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sandpiper-bot/sandpiper/app/installation"
@@ -132,8 +133,12 @@ func (e *Engine) findPromoted(ctx context.Context, m *store.Mission) (bool, erro
 		return false, fmt.Errorf("pull requests of %s/%s: %w", m.Owner, m.Name, err)
 	}
 	for _, pr := range pulls {
+		head := pr.GetHead()
+		if head.GetRepo().GetID() != m.RepositoryID || !strings.HasPrefix(head.GetRef(), promote.BranchRoot+"/") {
+			continue // anybody can copy a marker into a pull request from a fork
+		}
 		if mark, ok := promote.ParseMarker(pr.GetBody()); ok && mark.Mission == m.ID && mark.Run == m.Run {
-			m.Pull, m.PullURL, m.Branch, m.Head = pr.GetNumber(), pr.GetHTMLURL(), pr.GetHead().GetRef(), pr.GetHead().GetSHA()
+			m.Pull, m.PullURL, m.Branch, m.Head = pr.GetNumber(), pr.GetHTMLURL(), head.GetRef(), head.GetSHA()
 			m.Outcome, m.Message = string(outcome.Changed), fmt.Sprintf("pull request #%d", m.Pull)
 			m.Step, m.DueAt = stepReport, e.Now()
 			if err := e.Store.Save(ctx, m, e.Now()); err != nil {
