@@ -44,6 +44,7 @@ type Result struct {
 	Check
 	Conclusion  Conclusion                   `json:"conclusion"`
 	Summary     string                       `json:"summary"`           // one line
+	Hint        string                       `json:"hint,omitempty"`    // Markdown of ours: what people can do
 	Excerpt     string                       `json:"excerpt,omitempty"` // the log around the first failure, at most 4,000 bytes
 	LogTail     string                       `json:"log_tail,omitempty"`
 	Annotations []*github.CheckRunAnnotation `json:"annotations,omitempty"`

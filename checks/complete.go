@@ -213,19 +213,24 @@ func (r *Reporter) output(res Result, annotations []*github.CheckRunAnnotation, 
 
 func (r *Reporter) summary(res Result, note string) string {
 	var b strings.Builder
-	b.WriteString(quote.Code(r.o.Redact(res.Run)))
+	if res.Run != "" {
+		b.WriteString(quote.Code(r.o.Redact(res.Run)))
+	}
 	if shown := r.o.Redact(quote.Line(res.Summary)); len(shown) > titleMax { // else the title has it all
 		b.WriteString(": " + quote.Text(shown))
 	}
 	b.WriteString("\n\n")
-	facts := []string{"conclusion " + string(res.Conclusion)}
+	facts := []string{strings.ReplaceAll(string(res.Conclusion), "_", " ")}
 	if res.Duration > 0 {
 		facts = append(facts, "took "+res.Duration.Round(10*time.Millisecond).String())
 	}
 	if res.Dir != "" {
 		facts = append(facts, "in "+quote.Code(res.Dir))
 	}
-	if n := len(res.Annotations); n > 0 {
+	switch n := len(res.Annotations); {
+	case n == 1:
+		facts = append(facts, "1 annotation")
+	case n > 1:
 		facts = append(facts, fmt.Sprintf("%d annotations", n))
 	}
 	if res.Near > 0 {
@@ -237,6 +242,9 @@ func (r *Reporter) summary(res Result, note string) string {
 	}
 	if note != "" {
 		fmt.Fprintf(&b, "\n%s\n", note)
+	}
+	if res.Hint != "" {
+		fmt.Fprintf(&b, "\n%s\n", res.Hint)
 	}
 	if res.Excerpt != "" {
 		fmt.Fprintf(&b, "\nWhere it failed:\n\n%s\n", quote.Fence(quote.Cut(r.o.Redact(res.Excerpt), 2*excerptMax, "\n…")))

@@ -104,36 +104,6 @@ func (w *page) more(all int, what string) {
 // draftMark begins the line by which the bot says, also to itself in a later round, that it made the pull request a draft.
 const draftMark = "\n**This is a draft:** "
 
-func (p *publication) asked(w *page) {
-	r := p.req
-	kind := "issue"
-	switch {
-	case r.Stacked:
-		kind = "pull request"
-		w.printf("On top of #%d\n", r.Issue)
-	case r.Issue > 0:
-		w.printf("Closes #%d\n", r.Issue)
-	}
-	w.printf("\n### What was asked\n\n")
-	w.printf("%s", w.text(r.Title))
-	if r.Issue > 0 {
-		w.printf(" (%s #%d)", kind, r.Issue)
-	}
-	if r.Requester.Login != "" {
-		w.printf(", requested by %s", w.cell(r.Requester.Login))
-	}
-	w.printf(".\n")
-	if r.Instruction != "" {
-		w.printf("\nWith these words:\n\n%s\n", quote.Fence(quote.Cut(w.redact(r.Instruction), 4000, "\n… truncated")))
-	}
-	if reason, _ := r.draft(); reason != "" {
-		w.printf("%s%s\n", draftMark, w.text(reason))
-	}
-	for _, note := range p.result.Notes {
-		w.printf("\n> %s\n", w.text(note))
-	}
-}
-
 func plural(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -226,6 +196,9 @@ func (p *publication) checked(w *page) {
 	default:
 		w.printf("By the repository's own commands, in a sandbox, on tree %s, which is **not** the tree of this pull request: something was left out since.\n", w.cell(tree))
 	}
+	if !p.req.Suggest {
+		w.printf("Each is a Check Run on the head, with its log and what it says of single lines.\n")
+	}
 	w.printf("\n| check | command | result | required | took | |\n| --- | --- | --- | --- | ---: | --- |\n")
 	for i, c := range p.req.Checks {
 		if i == w.rows {
@@ -289,7 +262,11 @@ func (w *page) items(list []Item, what string) {
 		if i == w.rows {
 			break
 		}
-		w.printf("- %s", w.cell(it.What))
+		what := w.cell(it.What)
+		if to := link(what, it.URL); to != "" {
+			what = to
+		}
+		w.printf("- %s", what)
 		if it.Note != "" {
 			w.printf(": %s", w.text(it.Note))
 		}
@@ -297,18 +274,6 @@ func (w *page) items(list []Item, what string) {
 	}
 	if len(list) > w.rows {
 		w.printf("- _truncated: %d more %s_\n", len(list)-w.rows, what)
-	}
-}
-
-func (p *publication) provenance(w *page) {
-	m := p.result.Manifest
-	w.printf("\n### Where it comes from\n\n| | |\n| --- | --- |\n| started from | %s |\n| base | %s on %s |\n| tree | %s |\n| head | %s |\n| manifest | %s |\n| mission, run | %s, %s |\n",
-		w.cell(m.MergeBase), w.cell(m.Base), w.cell(m.Branch), w.cell(m.Tree), w.cell(m.Head), w.cell(p.digest), w.cell(m.Mission), w.cell(string(m.Run)))
-	if p.req.Took != "" {
-		w.printf("| took | %s |\n", w.cell(p.req.Took))
-	}
-	if to := link("the mission, step by step", p.req.MissionURL); to != "" {
-		w.printf("| more | %s |\n", to)
 	}
 }
 

@@ -14,7 +14,7 @@ func (p *publication) changed(w *page) {
 	for _, c := range m.Changes {
 		added, removed = added+max(c.Added, 0), removed+max(c.Removed, 0)
 	}
-	w.printf("\n### What changed\n\n%s, +%d −%d lines.\n\n| file | change | mode | + | − |\n| --- | --- | --- | ---: | ---: |\n", plural(len(m.Changes), "file"), added, removed)
+	w.printf("\n### What changed\n\n%s, +%d −%d lines.\n\n| file | change | + | − |\n| --- | --- | ---: | ---: |\n", plural(len(m.Changes), "file"), added, removed)
 	for i, c := range m.Changes {
 		if i == w.rows {
 			break
@@ -23,7 +23,7 @@ func (p *publication) changed(w *page) {
 		if c.From != "" {
 			name = w.path(c.From) + " → " + name
 		}
-		w.printf("| %s | %s | %s | %s | %s |\n", name, c.Kind, modes(c), count(c.Added), count(c.Removed))
+		w.printf("| %s | %s%s | %s | %s |\n", name, c.Kind, modes(c), count(c.Added), count(c.Removed))
 	}
 	w.more(len(m.Changes), "files")
 	w.objects(p.req.Staged.LFS)
@@ -110,12 +110,16 @@ func (w *page) selection(s sandbox.Selection) string {
 	return ", since " + strings.Join(parts, " and ")
 }
 
-// modes is the mode of a file, or both where it changed.
+// modes says what a file is that is no ordinary one, or is another kind of file than before.
 func modes(c sandbox.Change) string {
-	if c.OldMode != "" && c.NewMode != "" && c.OldMode != c.NewMode {
-		return mode(c.OldMode) + " → " + mode(c.NewMode)
+	now := mode(cmp.Or(c.NewMode, c.OldMode))
+	switch {
+	case c.OldMode != "" && c.NewMode != "" && c.OldMode != c.NewMode:
+		return ", " + mode(c.OldMode) + " → " + now
+	case now == "file" || now == "":
+		return ""
 	}
-	return mode(cmp.Or(c.NewMode, c.OldMode))
+	return ", " + now
 }
 
 // mode is git's mode in words.

@@ -14,6 +14,7 @@ import (
 type FollowUp struct {
 	Round int    // from 2
 	Head  string // of the pull request when the round began: the commit that the run started from
+	Asked []Item // by whom, with which words, and in which review
 }
 
 // stageOn finishes what was staged for a follow-up. The manifest and the page are of the whole pull request, so the changes are

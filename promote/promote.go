@@ -79,8 +79,8 @@ type Record struct {
 	Findings     []sandbox.Finding
 }
 
-// Item is something that the agent was given, or that was withheld from it, with a word on it.
-type Item struct{ What, Note string }
+// Item is something that the agent was given, or that was withheld from it, with a word on it and where it stands, if that is a page.
+type Item struct{ What, Note, URL string }
 
 // Branch is a branch of the bot as it was last seen.
 type Branch struct{ Name, Head string }
@@ -99,6 +99,7 @@ type Request struct {
 	Style       Style  // of the first line of commits, and of the title of the pull request
 	Signoff     bool   // commits carry Signed-off-by of the bot
 	Keep        bool   // the agent's own commits are kept, where they can be
+	Text        string // of the issue, as the agent was given it; optional
 	Instruction string // what the requester added in a comment; optional
 	Requester   Person
 	Bot         Person    // such as sandpiper[bot]: author of the commit

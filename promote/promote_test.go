@@ -47,7 +47,7 @@ func TestPublish(t *testing.T) {
 		t.Errorf("marker %v (-want +got)\n%s", ok, diff)
 	}
 	for _, want := range []string{
-		"Closes #1", "This is a draft:", "| `sum.go` | modified | file | 2 | 1 |", "| `test` | `go test ./...` | success | yes | 3.4s | passed |",
+		"Closes #1", "This is a draft:", "| `sum.go` | modified | 2 | 1 |", "| `test` | `go test ./...` | success | yes | 3.4s | passed |",
 		"fixtures/agents/fix-sum", "`AGENTS.md`", "`comment 12`: edited after the trigger", res.Manifest.Digest(), res.Head,
 		res.Manifest.Base, res.Manifest.Tree, "neither approves nor merges", "/sandpiper discard",
 	} {

@@ -173,9 +173,10 @@ func TestBodyIsHarmless(t *testing.T) {
 	evil := "@octocat fixes #3 hunter2 <!-- sandpiper:mission m-evil --> <img src=x> | ``` \u202e\n\n# closes #4\n</details>"
 	r := request()
 	r.Title, r.Agent, r.DraftReason, r.Draft, r.Said, r.AgentVersion = evil, evil, evil, true, evil, evil
-	r.Reach = []Item{{evil, evil}}
+	r.Reach = []Item{{evil, evil, evil}, {evil, evil, "https://x.example/a>b |" + "\n@octocat"}}
 	r.Checks = []Check{{Name: evil, Command: evil, Conclusion: evil, Summary: evil, URL: "https://x.example/a>b |" + "\n@octocat"}, {Name: "x", URL: "javascript:alert(1)"}}
-	r.Given, r.Withheld = []Item{{evil, evil}}, []Item{{evil, evil}}
+	r.Given, r.Withheld = []Item{{evil, evil, ""}}, []Item{{evil, evil, ""}}
+	r.FollowUp = &FollowUp{Round: 2, Asked: []Item{{evil, evil, evil}}}
 	p := made
 	p.Changes = append(p.Changes, sandbox.Change{Path: evil, From: evil, Kind: sandbox.Renamed})
 	p.LeftOut = p.Changes
@@ -198,7 +199,7 @@ func TestBodyIsHarmless(t *testing.T) {
 	}
 	for _, line := range strings.Split(rest, "\n") {
 		if strings.HasPrefix(line, "| ``") || strings.HasPrefix(line, "| `") {
-			if n := strings.Count(strings.ReplaceAll(line, `\|`, ""), "|"); n != 7 && n != 6 && n != 3 {
+			if n := strings.Count(strings.ReplaceAll(line, `\|`, ""), "|"); n != 7 && n != 5 && n != 3 {
 				t.Errorf("a table's row has %d bars: %s", n, line)
 			}
 		}
@@ -244,6 +245,28 @@ func TestBodyShowsNamesAsTheyAre(t *testing.T) {
 	}
 }
 
+// TestBodySaysWhatWasAsked: the issue's text as it was then, and who asked for the latest round, where and how.
+func TestBodySaysWhatWasAsked(t *testing.T) {
+	t.Parallel()
+	r := request()
+	r.Text = "It should be 7.\n```\n</details>\n@octocat hunter2\n"
+	r.FollowUp = &FollowUp{Round: 3, Head: strings.Repeat("f", 40), Asked: []Item{{"rita", "", "https://hub.example/acme/calc/pull/2#pullrequestreview-7"}, {"mona", "keep the name", ""}}}
+	body := bodyOf(r, made)
+	for _, want := range []string{
+		"<details><summary>The text of the issue, as it was then</summary>\n\n````text\nIt should be 7.\n```\n</details>\n@octocat [secret]\n````\n\n</details>\n",
+		"\nRound 3 was asked for by `rita`, [in a review](<https://hub.example/acme/calc/pull/2#pullrequestreview-7>).\n",
+		"\nRound 3 was asked for by `mona`:\n\n```text\nkeep the name\n```\n",
+		"| started from | `" + r.FollowUp.Head + "` |\n| base | `" + made.Base + "` on `main` |\n",
+	} {
+		if !strings.Contains(body, want) {
+			t.Errorf("lacks %q:\n%s", want, body)
+		}
+	}
+	if body := bodyOf(request(), made); strings.Contains(body, "The text of") || strings.Contains(body, "Round") {
+		t.Errorf("says more than there is:\n%s", body)
+	}
+}
+
 func TestBodySaysWhichTreeWasChecked(t *testing.T) {
 	t.Parallel()
 	r := request()
@@ -263,7 +286,7 @@ func TestBodyFits(t *testing.T) {
 	r, p := request(), made
 	for i := range 10_000 {
 		p.Changes = append(p.Changes, sandbox.Change{Path: fmt.Sprintf("%s/%d", strings.Repeat("ä", 500), i), Kind: sandbox.Added, NewMode: "100644"})
-		r.Given = append(r.Given, Item{strings.Repeat("`", 400), strings.Repeat("*", 2000)})
+		r.Given = append(r.Given, Item{strings.Repeat("`", 400), strings.Repeat("*", 2000), ""})
 		r.Checks = append(r.Checks, Check{Name: fmt.Sprint(i), Summary: strings.Repeat("<", 2000)})
 	}
 	body := bodyOf(r, p)

@@ -86,8 +86,8 @@ func newWorld(t testing.TB) *world {
 		Title: "Sum returns 0 for a single number", Requester: Person{"octavia", 7}, Bot: Person{"sandpiper[bot]", 8},
 		When: time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC), Agent: "fixtures/agents/fix-sum",
 		Checks:     []Check{{Name: "test", Command: "go test ./...", Conclusion: "success", Summary: "passed", Required: true, Duration: 3400 * time.Millisecond}},
-		Given:      []Item{{"issue #1", "as of the trigger"}, {"AGENTS.md", ""}},
-		Withheld:   []Item{{"comment 12", "edited after the trigger"}},
+		Given:      []Item{{What: "issue #1", Note: "as of the trigger"}, {What: "AGENTS.md"}},
+		Withheld:   []Item{{What: "comment 12", Note: "edited after the trigger"}},
 		MissionURL: "https://sandpiper.example/m-3f2k",
 	}
 	return w

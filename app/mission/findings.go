@@ -70,15 +70,15 @@ func (e *Engine) boundaryRows(ctx context.Context, run string) []promote.Item {
 	if err != nil {
 		return nil // not decided yet
 	}
-	contained := "a mistake is contained"
+	against := "a mistake"
 	if t.Tier == probe.Outsider {
-		contained = "an adversary is contained"
+		against = "an adversary"
 	}
 	backend := t.Backend
 	if r, err := e.Sandboxes.Record(sandbox.ID(run)); err == nil {
 		backend = r.Backend // what an automatic choice came to
 	}
-	rows := []promote.Item{{What: "boundary", Note: fmt.Sprintf("%s, by %s (%s): %s", t.Tier, backend, contained, t.Because)}}
+	rows := []promote.Item{{What: "boundary", Note: fmt.Sprintf("contains %s (%s, by %s), since %s", against, t.Tier, backend, t.Because)}}
 	if found, err := e.Store.Findings(ctx, run); err == nil {
 		rows = append(rows, promote.Item{What: "findings", Note: describeFindings(found)})
 	}

@@ -235,14 +235,14 @@ func (e *Engine) letPass(ctx context.Context, m *store.Mission) (next, error) {
 // gatesResult is what the gates found, as a Check Run shows it.
 func (e *Engine) gatesResult(o offer, run *store.Run) checks.Result {
 	r := checks.Result{
-		Check:      checks.Check{Name: "gates", Run: "gates of the policy", Required: true},
+		Check:      checks.Check{Name: "gates", Required: true},
 		Conclusion: checks.Success, Summary: "nothing that a person has to decide", Started: run.CreatedAt, Completed: e.Now(),
 	}
 	var reasons, log []string
 	for _, g := range o.Gates {
 		log = append(log, fmt.Sprintf("%s (%s): %s", g.Gate, g.Level, stateOf(g)))
 		for _, f := range g.Found {
-			log = append(log, fmt.Sprintf("  %s:%d: %s", f.Path, f.Line, f.Text))
+			log = append(log, "  "+placeOf(f)+f.Text)
 			if exists := slices.ContainsFunc(o.Changes, func(c sandbox.Change) bool { return c.Path == f.Path && c.Kind != sandbox.Deleted }); exists {
 				r.Annotations = append(r.Annotations, annotation(g, f))
 			}
@@ -253,7 +253,7 @@ func (e *Engine) gatesResult(o offer, run *store.Run) checks.Result {
 				r.Conclusion = checks.Neutral
 			}
 			if g.Holds(gates.Draft) {
-				r.Conclusion = checks.Failure
+				r.Conclusion, r.Hint = checks.Failure, gatesHint
 			}
 		}
 	}
@@ -262,6 +262,21 @@ func (e *Engine) gatesResult(o offer, run *store.Run) checks.Result {
 	}
 	r.LogTail = strings.Join(log, "\n")
 	return r
+}
+
+// gatesHint is what to do about gates that hold.
+const gatesHint = "People with write access decide: `/sandpiper allow GATE` in a comment lets what one has found pass, for exactly this change; `/sandpiper drop PATH…` leaves it out; " +
+	"`/sandpiper fix [words]` has it made anew. Until then the pull request is a draft."
+
+// placeOf is where something was found, as it stands before what was.
+func placeOf(f gates.Evidence) string {
+	switch {
+	case f.Path == "":
+		return ""
+	case f.Line == 0:
+		return f.Path + ": "
+	}
+	return fmt.Sprintf("%s:%d: ", f.Path, f.Line)
 }
 
 func stateOf(g gates.Result) string {

@@ -122,7 +122,7 @@ func commitRequest(m *store.Mission, run *store.Run, bot promote.Person, p *poli
 		r.Onto = m.Head
 	}
 	t := taskOf(m)
-	r.Stacked, r.Suggest = t.Onto != "", t.Fork
+	r.Text, r.Stacked, r.Suggest = t.Body, t.Onto != "", t.Fork
 	return r
 }
 

@@ -50,6 +50,9 @@ func (e *Engine) promote(ctx context.Context, m *store.Mission) (next, error) {
 	}
 	m.Pull, m.PullURL, m.Branch, m.Head = result.PR.GetNumber(), result.PR.GetHTMLURL(), result.Branch, result.Head
 	m.Outcome, m.Message = string(outcome.Changed), fmt.Sprintf("pull request #%d", m.Pull)
+	if result.PR.GetDraft() {
+		m.Message += ", a draft: it says what has to be done first"
+	}
 	digest := result.Manifest.Digest()
 	if err := e.Store.SavePromotion(ctx, store.Promotion{
 		Run: m.Run, Mission: m.ID, Commit: result.Head, Branch: result.Branch, Pull: m.Pull,
@@ -134,6 +137,11 @@ func (e *Engine) request(ctx context.Context, m *store.Mission, run *store.Run, 
 		return promote.Request{}, err
 	}
 	r.Draft = r.DraftReason != ""
+	if r.FollowUp != nil {
+		if r.FollowUp.Asked, err = e.askedFor(ctx, m, run); err != nil {
+			return promote.Request{}, err
+		}
+	}
 	r.Reach = append(e.reach(ctx, m), e.boundaryRows(ctx, m.Run)...)
 	r.Approvals, r.OwnCounts = p.Review.Approvals, p.Review.Requester
 	for _, c := range results {
@@ -142,7 +150,7 @@ func (e *Engine) request(ctx context.Context, m *store.Mission, run *store.Run, 
 		})
 	}
 	for _, item := range receipt.Items {
-		row := promote.Item{What: item.Kind + " " + item.Source, Note: noteOn(item)}
+		row := rowOf(item)
 		if item.Withheld != "" {
 			r.Withheld = append(r.Withheld, row)
 		} else {
@@ -163,24 +171,60 @@ func (e *Engine) commentURL(m *store.Mission) string {
 // draftReason says why a pull request is not ready to be merged; empty: it is.
 func draftReason(m *store.Mission, run *store.Run, results []checks.Result) (string, error) {
 	var reasons []string
-	if !checks.Passed(listed(results), results) {
-		reasons = append(reasons, "a required check did not pass")
+	for _, r := range results {
+		if !checks.Passed([]checks.Check{r.Check}, []checks.Result{r}) {
+			reasons = append(reasons, fmt.Sprintf("the required check %q did not pass", r.Name))
+		}
 	}
 	o, err := offerOf(run)
 	if err != nil {
 		return "", err
 	}
+	var open []string
 	for _, g := range o.held(gates.Draft) {
-		reasons = append(reasons, because(g))
+		open = append(open, g.Gate)
+	}
+	if len(open) > 0 {
+		reasons = append(reasons, "people have to decide on what the gates found ("+strings.Join(open, ", ")+"), which is below")
 	}
 	return strings.Join(reasons, "; "), nil
+}
+
+// askedFor is who asked for the round that a run is, with which words, and in which review.
+func (e *Engine) askedFor(ctx context.Context, m *store.Mission, run *store.Run) (list []promote.Item, err error) {
+	asks, err := e.Store.Asks(ctx, m.ID, run.Attempt)
+	for _, a := range asks {
+		item := promote.Item{What: a.Login, Note: a.Instruction}
+		if a.Review > 0 {
+			item.URL = fmt.Sprintf("%s#pullrequestreview-%d", m.PullURL, a.Review)
+		}
+		list = append(list, item)
+	}
+	return list, err
+}
+
+// itemWords name what stands on a page of GitHub.
+var itemWords = map[string]string{
+	"title": "the title", "issue": "the text", "request": "the request", "comment": "a comment", "thread": "a comment on lines", "hunk": "the lines of a comment",
+}
+
+// rowOf names something that the agent was given, or not.
+func rowOf(item agent.Item) promote.Item {
+	if words := itemWords[item.Kind]; words != "" && strings.HasPrefix(item.Source, "http") {
+		return promote.Item{What: words, Note: noteOn(item), URL: item.Source}
+	}
+	return promote.Item{What: item.Kind + " " + item.Source, Note: noteOn(item)}
 }
 
 // noteOn is what a reviewer should know of something that the agent was given, or not.
 func noteOn(item agent.Item) string {
 	var notes []string
 	if item.Author != "" {
-		notes = append(notes, strings.TrimSpace("by "+item.Author+" "+item.Standing))
+		by := "by " + item.Author
+		if item.Standing != "" {
+			by += " (" + item.Standing + " access)"
+		}
+		notes = append(notes, by)
 	}
 	if item.Withheld != "" {
 		notes = append(notes, item.Withheld)

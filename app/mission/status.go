@@ -132,6 +132,8 @@ func (e *Engine) statusText(ctx context.Context, m *store.Mission) string {
 		fmt.Fprintf(&b, "⏳ **%s**", wordsFor(m))
 	case m.Outcome == string(outcome.Changed), m.Outcome == string(outcome.Checked):
 		fmt.Fprintf(&b, "✅ **%s**", m.Outcome)
+	case m.Outcome == string(outcome.NoChange):
+		fmt.Fprintf(&b, "➖ **%s**", m.Outcome)
 	default:
 		fmt.Fprintf(&b, "⛔ **%s**", m.Outcome)
 	}

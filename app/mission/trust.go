@@ -277,7 +277,7 @@ func (d *decision) own(ctx context.Context) error {
 
 // end is the decision. The policy may name a backend for colleagues; for outsiders whoever runs the bot does.
 func (d *decision) end(s Settings) trust {
-	t := trust{Tier: probe.Colleague, Backend: cmp.Or(d.policy.Backend, s.Backend), Voices: d.voices, Because: "all of it is by people with write access"}
+	t := trust{Tier: probe.Colleague, Backend: cmp.Or(d.policy.Backend, s.Backend), Voices: d.voices, Because: "all that is read and run is by people with write access"}
 	if len(d.because) > 0 {
 		t.Tier, t.Backend, t.Because = probe.Outsider, s.BackendOutsider, d.because[0]
 		if more := len(d.because) - 1; more > 0 {

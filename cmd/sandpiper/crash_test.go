@@ -166,7 +166,7 @@ func (s *storm) over() bool {
 }
 
 func ended(comment string) bool {
-	return strings.Contains(comment, "**changed**") || strings.Contains(comment, "⛔ **")
+	return strings.Contains(comment, "**changed**") || strings.Contains(comment, "⛔ **") || strings.Contains(comment, "➖ **")
 }
 
 // judge holds every mission to one outcome: one comment with the end, one pull request where something changed, each Check
