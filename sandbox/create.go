@@ -14,6 +14,7 @@ import (
 	"github.com/sandpiper-bot/sandpiper/sandbox/git"
 	"github.com/sandpiper-bot/sandpiper/sandbox/internal/durable"
 	"github.com/sandpiper-bot/sandpiper/sandbox/internal/flock"
+	"github.com/sandpiper-bot/sandpiper/sandbox/internal/removal"
 )
 
 var commitForm = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
@@ -53,7 +54,7 @@ func (m *Manager) Create(ctx context.Context, mission string, src Source, o Opti
 
 // begin makes the directory and the record, or finds them, and holds the lock.
 func (m *Manager) begin(ctx context.Context, mission string, src Source, o Options) (*run, error) {
-	if rec, err := m.Record(o.ID); err == nil && rec.State == Discarded {
+	if m.gone(o.ID) {
 		return nil, &ErrState{ID: o.ID, Is: Discarded, Want: "new"}
 	}
 	name := o.Backend
@@ -69,6 +70,9 @@ func (m *Manager) begin(ctx context.Context, mission string, src Source, o Optio
 		return nil, err
 	}
 	lock, err := flock.Wait(ctx, filepath.Join(dir, "lock"), flock.Exclusive)
+	if errors.Is(err, fs.ErrNotExist) { // whoever had it before has removed it since
+		return m.begin(ctx, mission, src, o)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -83,6 +87,8 @@ func (m *Manager) begin(ctx context.Context, mission string, src Source, o Optio
 		if r.backend = m.backends[r.rec.Backend]; r.backend == nil {
 			err = &ErrUnavailable{Backend: r.rec.Backend, Reason: "not configured"}
 		}
+	case errors.Is(err, fs.ErrNotExist) && m.gone(o.ID): // since we looked
+		err = errors.Join(&ErrState{ID: o.ID, Is: Discarded, Want: "new"}, removal.All(dir))
 	case errors.Is(err, fs.ErrNotExist):
 		r.rec = Record{ID: o.ID, Mission: mission, Parent: o.Parent, Backend: backend.Name(), Why: why, Source: src, Limits: o.Limits.or(m.cfg.Limits),
 			State: Created, Created: m.cfg.Now().UTC()}
@@ -93,6 +99,12 @@ func (m *Manager) begin(ctx context.Context, mission string, src Source, o Optio
 		return nil, err
 	}
 	return r, nil
+}
+
+// gone says whether there was such a sandbox, and it was discarded.
+func (m *Manager) gone(id ID) bool {
+	rec, err := m.Record(id)
+	return err == nil && rec.State == Discarded
 }
 
 // make makes what the record tells of, and waits for the disk nowhere. The record becomes lasting before the first command begins, and
