@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/go-github/v60/github"
+
 	"github.com/sandpiper-bot/sandpiper/app/installation"
 	"github.com/sandpiper-bot/sandpiper/app/outcome"
 	"github.com/sandpiper-bot/sandpiper/app/places"
@@ -132,20 +134,24 @@ func (e *Engine) findPromoted(ctx context.Context, m *store.Mission) (bool, erro
 	if err != nil {
 		return false, fmt.Errorf("pull requests of %s/%s: %w", m.Owner, m.Name, err)
 	}
-	for _, pr := range pulls {
-		head := pr.GetHead()
-		if head.GetRepo().GetID() != m.RepositoryID || !strings.HasPrefix(head.GetRef(), promote.BranchRoot+"/") {
-			continue // anybody can copy a marker into a pull request from a fork
-		}
-		if mark, ok := promote.ParseMarker(pr.GetBody()); ok && mark.Mission == m.ID && mark.Run == m.Run {
-			m.Pull, m.PullURL, m.Branch, m.Head = pr.GetNumber(), pr.GetHTMLURL(), head.GetRef(), head.GetSHA()
-			m.Outcome, m.Message = string(outcome.Changed), fmt.Sprintf("pull request #%d", m.Pull)
-			m.Step, m.DueAt = stepReport, e.Now()
-			if err := e.Store.Save(ctx, m, e.Now()); err != nil {
-				return false, err
-			}
-			return true, e.Queue.AddNow(ctx, m.ID, "")
-		}
+	i := slices.IndexFunc(pulls, func(pr *github.PullRequest) bool { return e.promotedFrom(m, pr) })
+	if i < 0 {
+		return false, nil
 	}
-	return false, nil
+	pr := pulls[i]
+	m.Pull, m.PullURL, m.Branch, m.Head = pr.GetNumber(), pr.GetHTMLURL(), pr.GetHead().GetRef(), pr.GetHead().GetSHA()
+	m.Outcome, m.Message = string(outcome.Changed), fmt.Sprintf("pull request #%d", m.Pull)
+	m.Step, m.DueAt = stepReport, e.Now()
+	if err := e.Store.Save(ctx, m, e.Now()); err != nil {
+		return false, err
+	}
+	return true, e.Queue.AddNow(ctx, m.ID, "")
+}
+
+// promotedFrom says whether a pull request is what the bot itself has opened for the run of a mission. The marker alone does not tell:
+// its ids stand in the status comment, and anybody can copy them into a pull request, also from a fork.
+func (e *Engine) promotedFrom(m *store.Mission, pr *github.PullRequest) bool {
+	mark, ok := promote.ParseMarker(pr.GetBody())
+	return ok && mark.Mission == m.ID && mark.Run == m.Run && pr.GetUser().GetLogin() == e.Slug+"[bot]" &&
+		pr.GetHead().GetRepo().GetID() == m.RepositoryID && strings.HasPrefix(pr.GetHead().GetRef(), promote.BranchRoot+"/")
 }
