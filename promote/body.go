@@ -277,6 +277,28 @@ func (w *page) items(list []Item, what string) {
 	}
 }
 
+// provenance names the commits that it is made of, and where more is told.
+func (p *publication) provenance(w *page) {
+	m, started := p.result.Manifest, p.result.Manifest.MergeBase
+	if f := p.req.FollowUp; f != nil {
+		started = f.Head
+	}
+	w.printf("\n### Where it comes from\n\n| | |\n| --- | --- |\n")
+	if started != m.Base {
+		w.printf("| started from | %s |\n| base | %s on %s |\n", w.cell(started), w.cell(m.Base), w.cell(m.Branch))
+	} else {
+		w.printf("| started from | %s on %s |\n", w.cell(m.Base), w.cell(m.Branch))
+	}
+	w.printf("| tree | %s |\n| head | %s |\n| manifest | %s |\n| mission, run | %s, %s |\n",
+		w.cell(m.Tree), w.cell(m.Head), w.cell(p.digest), w.cell(m.Mission), w.cell(string(m.Run)))
+	if p.req.Took != "" {
+		w.printf("| took | %s |\n", w.cell(p.req.Took))
+	}
+	if to := link("the mission, step by step", p.req.MissionURL); to != "" {
+		w.printf("| more | %s |\n", to)
+	}
+}
+
 // findings are what was seen at the boundary of the sandbox.
 func (p *publication) findings(w *page) {
 	if len(p.req.Findings) == 0 {

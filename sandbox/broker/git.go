@@ -150,7 +150,7 @@ func (g gitFetch) Do(w http.ResponseWriter, r *http.Request, c *Call) {
 		return
 	}
 	done := within(w, time.Minute)
-	body, err := readWants(w, r)
+	body, err := readWhole(w, r)
 	done()
 	c.Record.Up = int64(len(body))
 	if err != nil {
@@ -180,8 +180,8 @@ func (g gitFetch) Do(w http.ResponseWriter, r *http.Request, c *Call) {
 	}
 }
 
-// readWants reads the body; git compresses one of more than a kilobyte.
-func readWants(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+// readWhole reads the body; git compresses one of more than a kilobyte.
+func readWhole(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	var body io.Reader = http.MaxBytesReader(w, r.Body, maxWant)
 	if r.Header.Get("Content-Encoding") == "gzip" {
 		z, err := gzip.NewReader(body)
@@ -190,11 +190,11 @@ func readWants(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		}
 		body = z
 	}
-	wants, err := io.ReadAll(io.LimitReader(body, maxWant+1))
-	if err != nil || len(wants) > maxWant {
+	whole, err := io.ReadAll(io.LimitReader(body, maxWant+1))
+	if err != nil || len(whole) > maxWant {
 		return nil, errors.New("the body did not come to its end, or is too large")
 	}
-	return wants, nil
+	return whole, nil
 }
 
 // gitFailed answers for a git that failed. Upload-pack tells the client itself what it does not give out: that is a refusal.
