@@ -19,7 +19,7 @@ const demoHelp = `Watch the whole way of an issue to a pull request, on this mac
 
 A GitHub of its own and the bot are started as two processes on loopback. An issue is opened in a small Go repository
 whose test fails, and labelled; a script stands in for the coding agent. Each step is shown as it happens. Everything
-is in a temporary directory that goes at the end, unless --stay keeps both processes up until Ctrl-C.
+is in a temporary directory that goes at the end, also after Ctrl-C; --stay keeps both processes up until then.
 
 It needs git and bubblewrap, and Go for the repository's checks.`
 
@@ -49,7 +49,7 @@ func demo(ctx context.Context, out io.Writer, stay bool) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { left(os.RemoveAll(dir)) }()
 	seed := filepath.Join(dir, "calc")
 	if err := repos.Write(repos.Calc, seed); err != nil {
 		return err
@@ -61,13 +61,22 @@ func demo(ctx context.Context, out io.Writer, stay bool) error {
 	s, err := setStage(ctx, dir, stageOptions{
 		repo: "acme/calc", seed: seed, doubleAddr: "127.0.0.1:7080", botAddr: "127.0.0.1:7081", env: []string{"SANDPIPER_AGENT=" + agent},
 	})
-	defer s.close()
+	defer func() {
+		s.close()
+		left(s.endSandboxes())
+	}()
+	if ctx.Err() != nil {
+		return stopped("nothing was tried")
+	}
 	if err != nil {
 		return err
 	}
 	view := newShow(out)
 	view.say("a GitHub of its own on %s · the bot on %s · state in %s", s.double.URL, s.botURL, dir)
 	last, err := s.play(ctx, view, "acme", "calc", issueText{demoTitle, demoBody})
+	if ctx.Err() != nil {
+		return stopped("the mission had not ended")
+	}
 	if err != nil {
 		return fmt.Errorf("%w; the log of the bot:\n%s", err, tailOf(filepath.Join(dir, "bot.log"), 4000))
 	}

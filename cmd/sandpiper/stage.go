@@ -228,6 +228,33 @@ func (s *stage) close() {
 	}
 }
 
+// endSandboxes discards what is open when the bot has ended. It leaves agents and checks to their supervisors, for the bot that comes
+// next; on a stage none comes.
+func (s *stage) endSandboxes() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	boxes, err := openSandboxes([]string{"SANDPIPER_STATE_DIR=" + filepath.Join(s.dir, "state")})
+	if err != nil {
+		return err
+	}
+	open, err := boxes.List()
+	for _, rec := range open {
+		_, discardErr := boxes.Discard(ctx, rec.ID)
+		err = errors.Join(err, discardErr)
+	}
+	return err
+}
+
+// left tells what a stage could not clean up. It changes nothing about what the command has come to.
+func left(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "sandpiper: not cleaned up:", err)
+	}
+}
+
+// stopped is the error of a command that was asked to stop: no failure that has to be explained. A shell's status for it is 130.
+func stopped(what string) error { return exitError{130, errors.New("stopped; " + what)} }
+
 // as is the stage's GitHub as a person sees it.
 func (s *stage) as(login string) (*gh.Client, error) {
 	client := gh.NewClient(&http.Client{Timeout: time.Minute}).WithAuthToken(s.double.Tokens[login])

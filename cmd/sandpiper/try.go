@@ -37,7 +37,7 @@ what they ask leaves this machine). The task is on its standard input and in the
 
 The first line of the task is the issue's title.
 
-Exit status: 0 there is a pull request, 3 the mission ended without one, 1 something failed, 2 called wrongly.`
+Exit status: 0 there is a pull request, 3 the mission ended without one, 1 something failed, 2 called wrongly, 130 stopped by Ctrl-C.`
 
 type tryOptions struct {
 	repo, task, agent, out string
@@ -172,6 +172,11 @@ func (t *trial) run(ctx context.Context, env []string, text issueText) (err erro
 		t.view.say("what is not committed is not tried")
 	}
 	last, err := t.stage.play(ctx, t.view, "you", t.name, text)
+	if ctx.Err() != nil {
+		t.stage.close()
+		left(t.stage.endSandboxes())
+		return stopped("the logs are in " + t.o.out)
+	}
 	if err != nil {
 		return fmt.Errorf("%w; the logs are in %s", err, t.o.out)
 	}
