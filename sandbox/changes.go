@@ -12,7 +12,6 @@ import (
 
 	"github.com/sandpiper-bot/sandpiper/sandbox/git"
 	"github.com/sandpiper-bot/sandpiper/sandbox/internal/flock"
-	"github.com/sandpiper-bot/sandpiper/sandbox/internal/numstat"
 	"github.com/sandpiper-bot/sandpiper/sandbox/objects"
 )
 
@@ -162,34 +161,6 @@ func (m *Manager) collected(ctx context.Context, id ID) (key, base, result strin
 
 // between lists the changes from one commit to another. Both are in the store: nothing of a workspace is read.
 func (m *Manager) between(ctx context.Context, key, from, to string, renames bool) ([]Change, error) {
-	list, err := numstat.List(m.cfg.Stores.Dir(key), from, to, renames)
-	if err != nil { // git knows what is in doubt, and the words for what is wrong
-		return m.askGit(ctx, key, from, to, renames)
-	}
-	changes := make([]Change, len(list))
-	for i, c := range list {
-		changes[i] = changeOf(c)
-	}
-	return changes, nil
-}
-
-func changeOf(c numstat.Change) Change {
-	kind := Modified
-	switch {
-	case c.From != "":
-		kind = Renamed
-	case c.Was.Mode == "":
-		kind = Added
-	case c.Is.Mode == "":
-		kind = Deleted
-	case c.Was.Mode[:3] != c.Is.Mode[:3]:
-		kind = TypeChanged
-	}
-	return Change{Path: c.Path, From: c.From, Kind: kind, OldMode: c.Was.Mode, NewMode: c.Is.Mode, OldID: c.Was.ID, NewID: c.Is.ID,
-		Size: c.Size, Added: c.Added, Removed: c.Removed}
-}
-
-func (m *Manager) askGit(ctx context.Context, key, from, to string, renames bool) ([]Change, error) {
 	find := "--no-renames"
 	if renames {
 		find = "-M"

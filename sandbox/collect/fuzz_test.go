@@ -2,7 +2,6 @@ package collect_test
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/sandpiper-bot/sandpiper/sandbox/collect"
 	"github.com/sandpiper-bot/sandpiper/sandbox/git"
-	"github.com/sandpiper-bot/sandpiper/sandbox/internal/numstat"
 	"github.com/sandpiper-bot/sandpiper/sandbox/sandboxtest"
 )
 
@@ -96,37 +94,6 @@ func compare(t *testing.T, r *rand.Rand) {
 	}
 	if got := plain(t, origin, "rev-parse", res.Commit+"^{tree}"); got != want {
 		t.Errorf("tree %s, git add -A makes %s\n%s\nwhat was done:\n%s", got, want, plain(t, origin, "diff-tree", "-r", want, got), strings.Join(log, "\n"))
-	}
-	listed(t, in, base, res.Commit)
-}
-
-// listed compares the list of changes that is made without git, where there is one, with git's own.
-func listed(t *testing.T, in place, base, commit string) {
-	list, err := numstat.List(in.dir, base, commit, true)
-	if errors.Is(err, numstat.ErrDoubt) {
-		return
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got strings.Builder
-	for _, c := range list {
-		if c.Added < 0 {
-			got.WriteString("-\t-\t")
-		} else {
-			fmt.Fprintf(&got, "%d\t%d\t", c.Added, c.Removed)
-		}
-		if c.From != "" {
-			got.WriteString("\x00" + c.From + "\x00")
-		}
-		got.WriteString(c.Path + "\x00")
-	}
-	want, err := in.Run(t.Context(), git.Call{Args: []string{"diff-tree", "-r", "-M", "--numstat", "-z", "--ignore-submodules=none", base, commit}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got.String() != string(want) {
-		t.Errorf("list of changes %q, git says %q", got.String(), want)
 	}
 }
 

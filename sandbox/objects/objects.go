@@ -185,8 +185,7 @@ func (r *Reader) loose(id rawID, read func(kind string, size int64, content io.R
 		return err
 	}
 	defer f.Close()
-	r.source.Reset(f)
-	z, err := r.inflater()
+	z, err := r.inflater(f)
 	if err != nil {
 		return err
 	}
@@ -203,8 +202,9 @@ func (r *Reader) loose(id rawID, read func(kind string, size int64, content io.R
 	return read(kind, size, content)
 }
 
-// inflater gives what the deflated stream in r.source holds.
-func (r *Reader) inflater() (io.Reader, error) {
+// inflater gives what a deflated stream holds. There is one at a time.
+func (r *Reader) inflater(from io.Reader) (io.Reader, error) {
+	r.source.Reset(from)
 	var err error
 	if r.inflate == nil {
 		r.inflate, err = zlib.NewReader(r.source)
@@ -219,20 +219,14 @@ func exactly(from io.Reader, size int64) ([]byte, error) {
 	if size > most {
 		return nil, fmt.Errorf("%d bytes are more than the %d that are read at once", size, int64(most))
 	}
-	data := make([]byte, size+1)
-	n, err := 0, error(nil)
-	for n < len(data) && err == nil {
-		var more int
-		more, err = from.Read(data[n:])
-		n += more
+	data := make([]byte, size)
+	if _, err := io.ReadFull(from, data); err != nil {
+		return nil, damaged(err)
 	}
-	if int64(n) > size {
-		return nil, fmt.Errorf("more than the %d bytes that it should have: %w", size, git.ErrCorrupt)
+	if n, err := from.Read(make([]byte, 1)); n > 0 || !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("more than the %d bytes that it should have (%v): %w", size, err, git.ErrCorrupt)
 	}
-	if int64(n) < size || !errors.Is(err, io.EOF) { // which comes after the checksum
-		return nil, damaged(errors.Join(err, io.ErrUnexpectedEOF))
-	}
-	return data[:size:size], nil
+	return data, nil
 }
 
 // damaged marks what is wrong with the bytes. What the disk says stays as it is.

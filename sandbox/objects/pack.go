@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"sort"
 	"strings"
 
@@ -158,7 +157,6 @@ const (
 	packedByOffset  = 6 // a delta against what lies that far before
 	packedByID      = 7 // a delta against an object of the same pack
 	longestChain    = 4096
-	smallDelta      = 64 << 10 // so many bytes are held of each delta of a chain
 	mostHeldOfBases = 16 << 20
 )
 
@@ -169,16 +167,17 @@ type head struct {
 	kind byte
 	size int64 // of what follows, when it is inflated
 	base int64 // for deltas: where that against which they are is
+	data int64 // where the deflated bytes begin
 }
 
-// headAt reads type and size (3 bits and the lowest 4, then 7 a byte, lowest first) and what a delta is against. What is read next from
-// r.source are the deflated bytes.
+// headAt reads type and size (3 bits and the lowest 4, then 7 a byte, lowest first) and what a delta is against.
 func (r *Reader) headAt(p *pack, at int64) (h head, err error) {
-	r.source.Reset(io.NewSectionReader(p.data, at, 1<<62))
-	b, err := r.source.Peek(64)
-	if len(b) < idSize+1 { // each pack ends with a checksum
+	var buf [64]byte
+	n, err := p.data.ReadAt(buf[:], at)
+	if n < idSize+1 { // each pack ends with a checksum
 		return h, damaged(errors.Join(err, io.ErrUnexpectedEOF))
 	}
+	b := buf[:n]
 	h.kind, h.size = b[0]>>4&7, int64(b[0]&15)
 	i := 1
 	for shift := 4; b[i-1]&0x80 != 0; shift += 7 {
@@ -214,22 +213,17 @@ func (r *Reader) headAt(p *pack, at int64) (h head, err error) {
 			return h, fmt.Errorf("type %d in a pack: %w", h.kind, git.ErrCorrupt)
 		}
 	}
-	_, err = r.source.Discard(i)
-	return h, damaged(err)
+	h.data = at + int64(i)
+	return h, nil
 }
 
 func (h head) isDelta() bool { return h.kind == packedByOffset || h.kind == packedByID }
 
-// delta is one of a chain.
-type delta struct {
-	at, base int64
-	data     []byte // nil: it is large, and read when its turn comes
-}
-
 // packed reads an object of a pack: what its deltas are in the end against, and then one delta after the other.
 func (r *Reader) packed(p *pack, at int64) (found, error) {
-	var deltas []delta
+	var deltas []head
 	var from found
+	starts := []int64{at}
 	for from.kind == "" {
 		if known, ok := r.bases[place{p, at}]; ok {
 			from = known
@@ -239,43 +233,34 @@ func (r *Reader) packed(p *pack, at int64) (found, error) {
 		if err != nil {
 			return found{}, err
 		}
-		var data []byte
-		if !h.isDelta() || h.size <= smallDelta {
-			if data, err = r.content(h); err != nil {
+		if !h.isDelta() {
+			from.kind = packedKinds[h.kind]
+			if from.data, err = r.content(p, h); err != nil {
 				return found{}, err
 			}
-		}
-		if !h.isDelta() {
-			from = found{packedKinds[h.kind], data}
 			break
 		}
-		if deltas = append(deltas, delta{at, h.base, data}); len(deltas) > longestChain {
+		if deltas = append(deltas, h); len(deltas) > longestChain {
 			return found{}, fmt.Errorf("a chain of more than %d deltas: %w", longestChain, git.ErrCorrupt)
 		}
 		at = h.base
+		starts = append(starts, at)
 	}
-	for _, d := range slices.Backward(deltas) {
-		r.hold(place{p, d.base}, from)
-		if d.data == nil {
-			h, err := r.headAt(p, d.at)
-			if err != nil {
-				return found{}, err
-			}
-			if d.data, err = r.content(h); err != nil {
-				return found{}, err
-			}
+	for i := len(deltas) - 1; i >= 0; i-- {
+		r.hold(place{p, starts[i+1]}, from)
+		delta, err := r.content(p, deltas[i])
+		if err != nil {
+			return found{}, err
 		}
-		var err error
-		if from.data, err = applyDelta(from.data, d.data); err != nil {
+		if from.data, err = applyDelta(from.data, delta); err != nil {
 			return found{}, err
 		}
 	}
 	return from, nil
 }
 
-// content inflates what follows a head.
-func (r *Reader) content(h head) ([]byte, error) {
-	content, err := r.inflater()
+func (r *Reader) content(p *pack, h head) ([]byte, error) {
+	content, err := r.inflater(io.NewSectionReader(p.data, h.data, 1<<62))
 	if err != nil {
 		return nil, err
 	}
@@ -300,7 +285,7 @@ func (r *Reader) packedSize(p *pack, at int64) (int64, error) {
 	if err != nil || !h.isDelta() {
 		return h.size, err
 	}
-	content, err := r.inflater()
+	content, err := r.inflater(io.NewSectionReader(p.data, h.data, 1<<62))
 	if err != nil {
 		return 0, err
 	}
