@@ -114,7 +114,7 @@ func (s *stage) startDouble(ctx context.Context, argsAndSecret ...string) error 
 	select {
 	case err := <-ready:
 		if err != nil {
-			return fmt.Errorf("the stand-in for GitHub did not start; see %s: %w", p.log.Name(), err)
+			return fmt.Errorf("the stand-in for GitHub did not start: %w\n%s", err, tailOf(p.log.Name(), 2000))
 		}
 		return nil
 	case <-ctx.Done():
@@ -231,6 +231,9 @@ func (s *stage) close() {
 // endSandboxes discards what is open when the bot has ended. It leaves agents and checks to their supervisors, for the bot that comes
 // next; on a stage none comes.
 func (s *stage) endSandboxes() error {
+	if !exists(filepath.Join(s.dir, "state", "runs")) {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	boxes, err := openSandboxes([]string{"SANDPIPER_STATE_DIR=" + filepath.Join(s.dir, "state")})
