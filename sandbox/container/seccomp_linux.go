@@ -20,7 +20,7 @@ func seccomp() (*specs.LinuxSeccomp, error) {
 	}
 	// The first one is the native one. The profile has its 32-bit sisters too; without them their calls kill.
 	profile.Architectures = profile.Architectures[:min(1, len(profile.Architectures))]
-	own := append(slices.Clone(jail.Denied()), "socket", "fallocate", "mknod", "mknodat", "setrlimit", "prlimit64")
+	own := append(slices.Clone(jail.Denied()), "socket", "fallocate", "ioctl", "mknod", "mknodat", "setrlimit", "prlimit64")
 	var out []specs.LinuxSyscall
 	for _, s := range profile.Syscalls {
 		s.Names = slices.DeleteFunc(slices.Clone(s.Names), func(name string) bool { return slices.Contains(own, name) })
@@ -42,7 +42,7 @@ func seccomp() (*specs.LinuxSeccomp, error) {
 		out = append(out, specs.LinuxSyscall{Names: []string{name}, Action: specs.ActAllow,
 			Args: []specs.LinuxSeccompArg{{Index: uint(at), Value: jail.DeviceMode, ValueTwo: 0, Op: specs.OpMaskedEqual}}})
 	}
-	out = append(out, limits()...)
+	out = append(append(out, otherThan("ioctl", 1, jail.Ioctls()...)...), limits()...)
 	refused := uint(unix.EOPNOTSUPP) // programs fall back to writing, which can be watched
 	out = append(out, specs.LinuxSyscall{Names: []string{"fallocate"}, Action: specs.ActErrno, ErrnoRet: &refused})
 	profile.Syscalls = out
@@ -51,21 +51,38 @@ func seccomp() (*specs.LinuxSeccomp, error) {
 
 // limits may be set but for that of core files, of which it is only said: see the filter of the jail.
 func limits() []specs.LinuxSyscall {
-	arg := func(index uint, op specs.LinuxSeccompOperator, value uint64) specs.LinuxSeccompArg {
-		return specs.LinuxSeccompArg{Index: index, Op: op, Value: value}
+	pretend := new(uint) // the error 0
+	core := func(name string, resource uint, more ...specs.LinuxSeccompArg) specs.LinuxSyscall {
+		is := specs.LinuxSeccompArg{Index: resource, Value: lowHalf, ValueTwo: unix.RLIMIT_CORE, Op: specs.OpMaskedEqual}
+		return specs.LinuxSyscall{Names: []string{name}, Args: append([]specs.LinuxSeccompArg{is}, more...)}
 	}
-	rule := func(name string, action specs.LinuxSeccompAction, args ...specs.LinuxSeccompArg) specs.LinuxSyscall {
-		s := specs.LinuxSyscall{Names: []string{name}, Action: action, Args: args}
-		if action == specs.ActErrno {
-			s.ErrnoRet = new(uint)
+	set := core("setrlimit", 0)
+	ask := core("prlimit64", 1, specs.LinuxSeccompArg{Index: 2, Value: 0, Op: specs.OpEqualTo})
+	both := core("prlimit64", 1, specs.LinuxSeccompArg{Index: 2, Value: 0, Op: specs.OpNotEqual})
+	ask.Action, set.Action, both.Action, set.ErrnoRet, both.ErrnoRet = specs.ActAllow, specs.ActErrno, specs.ActErrno, pretend, pretend
+	out := append(otherThan("setrlimit", 0, unix.RLIMIT_CORE), otherThan("prlimit64", 1, unix.RLIMIT_CORE)...)
+	return append(out, set, ask, both)
+}
+
+// lowHalf is all that the kernel looks at of an argument of 32 bits.
+const lowHalf = 1<<32 - 1
+
+// otherThan allows a call for all values that the low half of an argument can have but some. There is no comparison for that, and one
+// of the whole argument is passed by a bit in the other half. So it allows every beginning that none of them has.
+func otherThan(name string, argument uint, values ...uint32) (out []specs.LinuxSyscall) {
+	var halve func(bit int, begin uint32, values []uint32)
+	halve = func(bit int, begin uint32, values []uint32) {
+		for _, begin := range []uint32{begin, begin | 1<<bit} {
+			mask := ^uint32(0) << bit
+			in := slices.DeleteFunc(slices.Clone(values), func(v uint32) bool { return v&mask != begin })
+			if len(in) == 0 {
+				out = append(out, specs.LinuxSyscall{Names: []string{name}, Action: specs.ActAllow,
+					Args: []specs.LinuxSeccompArg{{Index: argument, Value: uint64(mask), ValueTwo: uint64(begin), Op: specs.OpMaskedEqual}}})
+			} else if bit > 0 {
+				halve(bit-1, begin, in)
+			}
 		}
-		return s
 	}
-	return []specs.LinuxSyscall{
-		rule("setrlimit", specs.ActAllow, arg(0, specs.OpNotEqual, unix.RLIMIT_CORE)),
-		rule("setrlimit", specs.ActErrno, arg(0, specs.OpEqualTo, unix.RLIMIT_CORE)),
-		rule("prlimit64", specs.ActAllow, arg(1, specs.OpNotEqual, unix.RLIMIT_CORE)),
-		rule("prlimit64", specs.ActAllow, arg(1, specs.OpEqualTo, unix.RLIMIT_CORE), arg(2, specs.OpEqualTo, 0)),
-		rule("prlimit64", specs.ActErrno, arg(1, specs.OpEqualTo, unix.RLIMIT_CORE), arg(2, specs.OpNotEqual, 0)),
-	}
+	halve(31, 0, values)
+	return out
 }

@@ -34,6 +34,8 @@ func TestAttacks(t *testing.T) {
 		{name: "use io_uring", script: `perl -e '$p = "\0" x 256; print "OPENED\n" if syscall(425, 1, $p) >= 0 or $! != 1'`, works: "OPENED", without: without{seccomp: true}},
 		{name: "use the kernel's keyring", script: `perl -e '($a, $b, $c) = qw(user x y); print "ADDED\n" if syscall(248, $a, $b, $c, 1, -2) >= 0'`, works: "ADDED", without: without{seccomp: true}},
 		{name: "reserve disk faster than one can watch", script: "fallocate -l 1M f && echo RESERVED", works: "RESERVED", without: without{seccomp: true}},
+		{name: "reserve it by other names", script: `perl -e 'open(F, ">", "f"); for (0x40305828, 0x4030582a, 0x40305839) { $s = pack("ssx4qqx24", 0, 0, 0, 1 << 20);
+print "RESERVED\n" if syscall(16, fileno(F), $_, $s) == 0 }'`, works: "RESERVED", without: without{seccomp: true}},
 		{name: "make a device that needs no capability", script: "mknod white c 0 0 && echo MADE; mkfifo pipe || echo MADE", works: "MADE", without: without{seccomp: true}},
 		{name: "open a socket to the hypervisor", script: `perl -e 'socket(S, 40, 1, 0) or print "$!\n"' | grep -q 'Operation not permitted' || echo TRIED`, works: "TRIED", without: without{seccomp: true}},
 		{name: "hear the audit log", script: `perl -e 'print "OPENED\n" if socket(S, 16, 3, 9)'`, works: "OPENED", without: without{seccomp: true}},

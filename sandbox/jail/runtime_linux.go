@@ -195,6 +195,9 @@ func Hidden() []string { return hidden }
 // Denied are the system calls that are refused, whatever their arguments.
 func Denied() []string { return denied }
 
+// Ioctls are the requests of ioctl(2) that are refused, on every descriptor.
+func Ioctls() []uint32 { return ioctls }
+
 // Families are the families of sockets that a tree may have: of those of netlink, the routes of its own network only.
 func Families() []uint64 { return families }
 

@@ -82,9 +82,14 @@ func policy() (*seccomp.Policy, error) {
 	}, nil
 }
 
-// ioctls are refused on every descriptor: key strokes into a terminal, which need only the low 32 bits of the argument.
-// The kernel looks at no more of it; a comparison of all 64 bits could be passed by setting one above.
-var ioctls = []uint32{unix.TIOCSTI, unix.TIOCLINUX, unix.TIOCSETD}
+// ioctls are refused on every descriptor: key strokes into a terminal, and what is fallocate by other names, which beside that no limit
+// for the size of a file stops (ioctl_preallocate in fs/ioctl.c). They need only the low 32 bits of the argument: the kernel looks at no
+// more of it, and a comparison of all 64 bits could be passed by setting one above.
+var ioctls = []uint32{
+	unix.TIOCSTI, unix.TIOCLINUX, unix.TIOCSETD,
+	0x40305828, 0x4030582a, 0x40305839, // FS_IOC_RESVSP, FS_IOC_RESVSP64, FS_IOC_ZERO_RANGE (linux/falloc.h)
+	0x4030580a, 0x40305824, // XFS_IOC_ALLOCSP, XFS_IOC_ALLOCSP64, until Linux 5.17
+}
 
 // guard stands in front of the filter. The library lets a foreign architecture fall through to the default action, which
 // here is to allow: int 0x80 would reach every system call by its 32-bit number, and so would the x32 numbers.

@@ -44,6 +44,10 @@ var battery = []attack{
 	{name: "use the kernel's keyring", perl: true, script: `perl -e '($a, $b, $c) = ("user", $ENV{N}, "v"); print "BROKE $ENV{N}\n" if syscall(248, $a, $b, $c, 1, -2) >= 0'`, breached: said},
 	{name: "ask for io_uring", perl: true, script: `perl -e '$p = "\0" x 256; $r = syscall(425, 1, $p); print "BROKE $ENV{N}\n" if $r >= 0'`, breached: said},
 	{name: "make a device", script: `mknod "white-$N" c 0 0 && echo "BROKE $N"`, breached: said},
+	{name: "have cores given to a program of the host", perl: true, script: `perl -e '$l = pack("QQ", 0, 0); syscall(302, 0, 0x100000004, $l, 0); syscall(160, 0x100000004, $l); syscall(302, 0, 4, $l, 0);
+open(L, "/proc/self/limits"); print "BROKE $ENV{N}\n" if grep { /core file size +0 / } <L>'`, breached: said},
+	{name: "reserve the disk at once", perl: true, script: `perl -e 'open(F, ">", "f"); $s = pack("ssx4qqx24", 0, 0, 0, 16 << 20);
+for (0x40305828, 0x4030582a, 0x40305839, 0x14030582a) { print "BROKE $ENV{N}\n" if syscall(16, fileno(F), $_, $s) == 0 }'`, breached: said},
 	{name: "make too many processes", mayDie: true, script: `i=0; while [ $i -lt 192 ]; do sleep "3.$TAG" & i=$((i+1)); done; sleep 1; echo made`, breached: crowded},
 	{name: "use too much memory", perl: true, mayDie: true, script: `perl -e 'for (1..32) { push @a, "x" x (8 << 20) } print "BROKE $ENV{N}\n"'`, breached: said},
 	{name: "fill the disk", mayDie: true, script: `for i in 1 2 3 4 5 6; do head -c 8M /dev/zero >"fill-$i"; sleep 0.3; done; echo "BROKE $N"`, breached: said},
