@@ -142,7 +142,8 @@ func (r *runtime) root(b jail.Bundle, image string, config *specs.Spec) error {
 			return err
 		}
 	}
-	return nil
+	// runc gives a tmpfs the mode of the directory that it is mounted on, whatever its options say.
+	return inside.Chmod("tmp", 0o777|os.ModeSticky)
 }
 
 // hostRoot makes what holds the programs of this machine together: its links, and directories without anything of it.

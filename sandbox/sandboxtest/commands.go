@@ -329,6 +329,12 @@ func testCannotStart(t *testing.T, f Fixture) {
 	wantState(t, f, id, sandbox.Created)
 }
 
+// testScratch writes where tools do, and executes it there.
+func testScratch(t *testing.T, f Fixture) {
+	id := f.Create(t, small(t))
+	f.Sh(t, id, `for d in /tmp /var/tmp "$HOME" .; do printf '#!/bin/sh\n' >$d/tool; chmod +x $d/tool; $d/tool; done; : >/dev/shm/x`)
+}
+
 func testRunCheck(t *testing.T, f Fixture) {
 	id := f.Create(t, small(t))
 	res, err := f.Manager.RunCheck(t.Context(), id, "Unit tests / Go", Shell("echo passed; echo again >>count"))

@@ -55,6 +55,7 @@ func Run(t *testing.T, open Opener) {
 		{"Busy", testBusy},
 		{"LogCapped", testLogCapped},
 		{"CannotStart", testCannotStart},
+		{"Scratch", testScratch},
 		{"RunCheck", testRunCheck},
 		{"Case23Killed", testKilled},
 		{"HalfMade", testHalfMade},
