@@ -50,7 +50,8 @@ type Result struct {
 	Annotations []*github.CheckRunAnnotation `json:"annotations,omitempty"`
 	Omitted     int                          `json:"omitted,omitempty"`  // annotations found beyond those
 	Near        int                          `json:"near,omitempty"`     // the first so many of them are on lines of the change
-	Baseline    *Baseline                    `json:"baseline,omitempty"` // set: it fails there too, and is not held against the change
+	Failing     []string                     `json:"failing,omitempty"`  // lines of its log that tell of a failure
+	Baseline    *Baseline                    `json:"baseline,omitempty"` // of a failure; nil: not known
 	Actions     []string                     `json:"actions,omitempty"`  // buttons, by identifier; of a check that did not pass
 	Duration    time.Duration                `json:"duration"`
 	Exit        sandbox.Exit                 `json:"exit"`
@@ -191,7 +192,7 @@ func notRun(c Check, how Conclusion, summary string, at time.Time) Result {
 func Passed(list []Check, results []Result) bool {
 	good := map[string]bool{}
 	for _, r := range results {
-		good[r.Name] = r.Conclusion == Success || r.Baseline != nil
+		good[r.Name] = r.Conclusion == Success || r.Excused()
 	}
 	for _, c := range list {
 		if c.Required && !good[c.Name] {

@@ -58,6 +58,9 @@ func judge(c Check, got sandbox.CheckResult, o Options) Result {
 		at = -1 // an offset into the log as it was
 	}
 	res.LogTail = logTail(text, at, logMax, o.Redact)
+	if res.Conclusion == Failure {
+		res.Failing = failingLines(text, len(res.Annotations) > 0, o.Redact)
+	}
 	if res.Conclusion != Success {
 		res.Excerpt = excerpt(text, at, o.Redact)
 	}

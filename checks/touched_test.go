@@ -6,9 +6,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-github/v60/github"
-
-	"github.com/sandpiper-bot/sandpiper/sandbox"
 )
 
 func TestReadDiff(t *testing.T) {
@@ -39,44 +36,5 @@ func TestLinesOfTheChangeComeFirst(t *testing.T) {
 	}
 	if f.Near != 2 || len(f.Annotations) != annotationMax || f.Omitted != annotationHeld+13-annotationMax {
 		t.Errorf("%d near, %d kept, %d omitted", f.Near, len(f.Annotations), f.Omitted)
-	}
-}
-
-// TestExcuse holds whatever the base does not say against the change.
-func TestExcuse(t *testing.T) {
-	t.Parallel()
-	failed := func(lines ...string) Result {
-		r := Result{Check: Check{Name: "lint", Required: true}, Conclusion: Failure, Summary: "exit status 1", Exit: sandbox.Exit{Reason: sandbox.Exited}, Excerpt: "it failed in 3.2s"}
-		for i, l := range lines {
-			r.Annotations = append(r.Annotations, &github.CheckRunAnnotation{
-				Path: github.String("a.go"), StartLine: github.Int(i + 1), AnnotationLevel: github.String("failure"), Message: github.String(l)})
-		}
-		return r
-	}
-	passed := failed()
-	passed.Conclusion = Success
-	cut := failed("old")
-	cut.Omitted = 1
-	slower := failed()
-	slower.Excerpt = "it failed in 4.7s"
-	for name, c := range map[string]struct {
-		change, base Result
-		excused      bool
-	}{
-		"the same, elsewhere":                   {failed("x is 1"), failed("other", "x is 2"), true},
-		"only the time differs":                 {failed(), slower, true},
-		"one more behind the old one":           {failed("old", "new"), failed("old"), false},
-		"the same once more":                    {failed("old", "old"), failed("old"), false},
-		"passes on the base":                    {failed("old"), passed, false},
-		"not all is known":                      {cut, failed("old"), false},
-		"fails there without naming what it is": {failed("old"), failed(), false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got := Excuse([]Result{c.change}, []Result{c.base}, "main", "0123456789")[0]
-			if excused := got.Baseline != nil; excused != c.excused || strings.Contains(got.Summary, "fails on main too, since 0123456 or before") != c.excused {
-				t.Errorf("excused %v, %q", excused, got.Summary)
-			}
-		})
 	}
 }

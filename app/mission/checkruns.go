@@ -13,9 +13,7 @@ import (
 	"github.com/sandpiper-bot/sandpiper/app/outcome"
 	"github.com/sandpiper-bot/sandpiper/app/standing"
 	"github.com/sandpiper-bot/sandpiper/app/store"
-	"github.com/sandpiper-bot/sandpiper/app/tree"
 	"github.com/sandpiper-bot/sandpiper/checks"
-	"github.com/sandpiper-bot/sandpiper/sandbox"
 	"github.com/sandpiper-bot/sandpiper/sandbox/git"
 	"github.com/sandpiper-bot/sandpiper/webhooks"
 )
@@ -55,33 +53,6 @@ func (e *Engine) watchChecks(gh *github.Client, m *store.Mission) checks.Watch {
 			}
 		},
 	}
-}
-
-// baseSandbox is where the checks that failed in a sandbox are run once more, on the base.
-func baseSandbox(failedIn sandbox.ID) sandbox.ID { return failedIn + "-base" }
-
-// excuse runs the required checks that failed on the base too, once, and marks those that fail there in the same way.
-func (e *Engine) excuse(ctx context.Context, m *store.Mission, results []checks.Result, base, branch string, failedIn sandbox.ID) ([]checks.Result, error) {
-	suspects := checks.Suspects(results)
-	if len(suspects) == 0 || base == "" {
-		return results, nil
-	}
-	id, err := e.makeSandbox(ctx, m, string(baseSandbox(failedIn)), base, branch, sandbox.ID(m.Run))
-	if err != nil {
-		return nil, err
-	}
-	if err := e.setup(ctx, m, id, base); err != nil {
-		return nil, err
-	}
-	files, err := tree.Open(e.Git.Dir(storeKey(m.RepositoryID)), base)
-	if err != nil {
-		return nil, err
-	}
-	onBase, err := checks.Run(ctx, e.Sandboxes, id, suspects, checks.Options{Tree: files, Redact: e.Redact, Now: e.Now, Network: networkOf(m)})
-	if err != nil {
-		return nil, err
-	}
-	return checks.Excuse(results, onBase, branch, base), nil
 }
 
 // baseOfPull is the commit where the head of a checks mission leaves the base branch; "" where there is none, or where the policy's

@@ -56,7 +56,7 @@ func (e *Engine) verify(ctx context.Context, m *store.Mission) (next, error) {
 		if err != nil {
 			return next{}, err
 		}
-		if results, err = e.excuse(parkable, m, results, o.Base, m.BaseBranch, checksSandbox(m.Run, o)); err != nil {
+		if results, err = e.compare(parkable, m, results, o.Base, m.BaseBranch, checksSandbox(m.Run, o)); err != nil {
 			return next{}, err
 		}
 	}
@@ -189,7 +189,7 @@ func (e *Engine) verifyPull(ctx context.Context, m *store.Mission) (next, error)
 		},
 		Finished: func(r checks.Result) {
 			if len(checks.Suspects([]checks.Result{r})) > 0 && base != "" {
-				return // it is shown once it is known whether the base fails too
+				return // it is shown once it is known what the base does
 			}
 			reported = errors.Join(reported, e.complete(ctx, gh, m, r))
 		},
@@ -198,7 +198,7 @@ func (e *Engine) verifyPull(ctx context.Context, m *store.Mission) (next, error)
 	if err = errors.Join(err, reported); err != nil {
 		return next{}, err
 	}
-	if results, err = e.excuse(parkable, m, results, base, branch, sandbox.ID(m.Run)); err != nil {
+	if results, err = e.compare(parkable, m, results, base, branch, sandbox.ID(m.Run)); err != nil {
 		return next{}, err
 	}
 	if err := e.completeAll(ctx, gh, m, results); err != nil {

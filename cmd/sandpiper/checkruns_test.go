@@ -55,11 +55,11 @@ func TestButtonsOfAFailedCheck(t *testing.T) {
 func TestBaselineIsNotHeldAgainstTheChange(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		agent string
-		draft bool
+		agent, title string
+		draft        bool
 	}{
-		"fails_on_main": {"echo 1 >other.txt\n", false},
-		"other_finding": {"echo 'said.txt:1: error: another one' >said.txt\n", true},
+		"fails_on_main": {"echo 1 >other.txt\n", "fails on main too, since ", false},
+		"other_finding": {"echo 'said.txt:1: error: another one' >said.txt\n", "fails on main too, but 1 of 1 findings are new here", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -68,7 +68,7 @@ func TestBaselineIsNotHeldAgainstTheChange(t *testing.T) {
 			w.start()
 			_, pr := w.opened()
 			run := w.runNamed(pr.GetHead().GetSHA(), "sum")
-			if said := strings.Contains(run.GetOutput().GetTitle(), "fails on main too"); pr.GetDraft() != c.draft || said == c.draft || run.GetConclusion() != "failure" {
+			if !strings.Contains(run.GetOutput().GetTitle(), c.title) || pr.GetDraft() != c.draft || run.GetConclusion() != "failure" {
 				t.Errorf("draft %v, %s: %s", pr.GetDraft(), run.GetConclusion(), run.GetOutput().GetTitle())
 			}
 			if near := strings.Contains(run.GetOutput().GetSummary(), "1 of them on lines of this change"); near != c.draft {
@@ -76,6 +76,37 @@ func TestBaselineIsNotHeldAgainstTheChange(t *testing.T) {
 			}
 			w.nothingLeft()
 		})
+	}
+}
+
+// TestBaselineIsRunOnce for missions on one base, also of checks that are not required; what older bases did says since when.
+func TestBaselineIsRunOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, calc("date +%N >other.txt\n", ".github/sandpiper.yml",
+		"agent: sh agent.sh\nchecks:\n  - {name: sum, run: 'echo error; exit 1'}\n  - {name: new, run: test ! -e other.txt, required: true}\n"))
+	first := must1(w.double.BranchHead("acme/calc", "main"))(t)
+	w.start()
+	titles := func(mission int) (sum, other string) {
+		issue := w.openIssue("Sum returns 0", "")
+		w.label("octavia", issue)
+		w.ended(issue, "changed")
+		w.waits(mission)
+		sha := w.pulls()[0].GetHead().GetSHA()
+		return w.runNamed(sha, "sum").GetOutput().GetTitle(), w.runNamed(sha, "new").GetOutput().GetTitle()
+	}
+	onBase := func() int {
+		listed, _ := w.program("sandbox", "list", "--all")
+		return strings.Count(listed, "-checks-base ")
+	}
+	for mission := 1; mission <= 2; mission++ {
+		sum, other := titles(mission)
+		if !strings.HasPrefix(sum, "fails on main too, since "+first[:7]+" of ") || !strings.HasPrefix(other, "fails here and passes on main ("+first[:7]+")") || onBase() != 1 {
+			t.Errorf("mission %d: %q, %q, %d sandboxes on the base", mission, sum, other, onBase())
+		}
+	}
+	w.pushes("octavia", "main", "README.md", "later\n")
+	if sum, _ := titles(3); !strings.HasPrefix(sum, "fails on main too, since "+first[:7]+" of ") || onBase() != 2 {
+		t.Errorf("on a new base: %q, %d sandboxes on bases", sum, onBase())
 	}
 }
 
