@@ -89,7 +89,8 @@ func (r *round) see(observer, what, saw string) {
 
 // try does everything that is to be judged, and takes back what it made.
 func (r *round) try(ctx context.Context) (err error) {
-	if r.dir, err = os.MkdirTemp("", "sandpiper-probe-"); err != nil {
+	removeStale(r.Now())
+	if r.dir, err = os.MkdirTemp("", disposable); err != nil {
 		return fmt.Errorf("disposable directory: %w", err)
 	}
 	defer os.RemoveAll(r.dir)
@@ -103,6 +104,19 @@ func (r *round) try(ctx context.Context) (err error) {
 	r.endpoints.close()
 	r.look()
 	return err
+}
+
+const disposable = "sandpiper-probe-"
+
+// removeStale removes what rounds of this user have left whose process was killed. A round takes seconds.
+func removeStale(now time.Time) {
+	dirs, _ := filepath.Glob(filepath.Join(os.TempDir(), disposable+"*"))
+	for _, dir := range dirs {
+		info, err := os.Lstat(dir)
+		if err == nil && info.IsDir() && int(info.Sys().(*syscall.Stat_t).Uid) == os.Geteuid() && now.Sub(info.ModTime()) > time.Hour {
+			_ = os.RemoveAll(dir) // it is tried again
+		}
+	}
 }
 
 // lay puts down what a program that is not confined finds: a directory that everybody can write, and a credential.

@@ -4,7 +4,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/sandpiper-bot/sandpiper/sandbox"
 	"github.com/sandpiper-bot/sandpiper/sandbox/git"
@@ -67,5 +69,25 @@ func TestWorktreePasses(t *testing.T) {
 	}
 	if found, _ := filepath.Glob(filepath.Join(os.TempDir(), "sandpiper-probe-*")); len(found) > 0 {
 		t.Logf("in the temporary directory (of this or another test): %q", found)
+	}
+}
+
+// TestWhatAKilledRoundLeftIsRemoved by a later one, and not what another round may be using.
+func TestWhatAKilledRoundLeftIsRemoved(t *testing.T) {
+	o := on(t, worktree.Options{})
+	t.Setenv("TMPDIR", t.TempDir())
+	stale, fresh := filepath.Join(os.TempDir(), "sandpiper-probe-1"), filepath.Join(os.TempDir(), "sandpiper-probe-2")
+	for _, dir := range []string{stale, fresh} {
+		if err := os.MkdirAll(filepath.Join(dir, "outside"), 0o711); err != nil {
+			t.Fatal(err)
+		}
+	}
+	then := time.Now().Add(-2 * time.Hour)
+	if err := os.Chtimes(stale, then, then); err != nil {
+		t.Fatal(err)
+	}
+	probe.Run(t.Context(), o)
+	if found, err := filepath.Glob(filepath.Join(os.TempDir(), "sandpiper-probe-*")); err != nil || !slices.Equal(found, []string{fresh}) {
+		t.Errorf("there is %q, %v; want %q", found, err, fresh)
 	}
 }
