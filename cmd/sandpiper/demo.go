@@ -10,6 +10,7 @@ import (
 
 	gh "github.com/google/go-github/v60/github"
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/sandpiper-bot/sandpiper/fixtures/agents"
 	"github.com/sandpiper-bot/sandpiper/fixtures/repos"
@@ -19,7 +20,8 @@ const demoHelp = `Watch the whole way of an issue to a pull request, on this mac
 
 A GitHub of its own and the bot are started as two processes on loopback. An issue is opened in a small Go repository
 whose test fails, and labelled; a script stands in for the coding agent. Each step is shown as it happens. Everything
-is in a temporary directory that goes at the end, also after Ctrl-C; --stay keeps both processes up until then.
+is in a temporary directory that goes at the end, also after Ctrl-C; --stay keeps both processes up until then. What a demo
+that was killed has left is removed by the next one.
 
 It needs git and bubblewrap, and Go for the repository's checks.`
 
@@ -45,11 +47,17 @@ func newDemoCommand() *cobra.Command {
 }
 
 func demo(ctx context.Context, out io.Writer, stay bool) error {
-	dir, err := stageDir("sandpiper-demo-")
+	left(removeKilledDemos())
+	dir, err := stageDir(demoPrefix)
 	if err != nil {
 		return err
 	}
 	defer func() { left(os.RemoveAll(dir)) }()
+	held, err := holdDir(dir)
+	if err != nil {
+		return err
+	}
+	defer held.Close()
 	seed := filepath.Join(dir, "calc")
 	if err := repos.Write(repos.Calc, seed); err != nil {
 		return err
@@ -95,6 +103,40 @@ func demo(ctx context.Context, out io.Writer, stay bool) error {
 	view.say("\nboth stay up; Ctrl-C ends them")
 	<-ctx.Done()
 	return nil
+}
+
+const demoPrefix = "sandpiper-demo-"
+
+// holdDir is a lock on a directory, which goes with this process.
+func holdDir(dir string) (*os.File, error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// removeKilledDemos ends what demos of this user have left running, and removes their directories, where they were killed and could not.
+func removeKilledDemos() error {
+	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), demoPrefix+"*"))
+	for _, dir := range dirs {
+		var stat unix.Stat_t
+		// One that has no state yet may not have its lock yet.
+		if unix.Lstat(dir, &stat) != nil || int(stat.Uid) != os.Geteuid() || !exists(filepath.Join(dir, "state")) {
+			continue
+		}
+		held, heldErr := holdDir(dir)
+		if heldErr != nil {
+			continue // at work
+		}
+		err = errors.Join(err, (&stage{dir: dir}).endSandboxes(), os.RemoveAll(dir))
+		held.Close()
+	}
+	return err
 }
 
 // stageDir makes the directory of a stage. Sandboxes of a user of their own, which they have when we are root, must be able to

@@ -10,54 +10,95 @@ import (
 	"time"
 )
 
-// TestDemoThatIsStoppedLeavesNothing: who presses Ctrl-C in the middle gets back at once, and no command, mount or file stays.
-func TestDemoThatIsStoppedLeavesNothing(t *testing.T) {
-	t.Parallel()
-	dir := stateParent(t)
-	var said bytes.Buffer
-	cmd := exec.Command(program, "demo")
-	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), "TMPDIR="+dir), &said, &said
-	must(t, cmd.Start())
-	ended := make(chan struct{})
-	go func() { defer close(ended); _ = cmd.Wait() }()
-	awaited := func(what string, holds func() bool) {
-		t.Helper()
-		tick := time.NewTicker(10 * time.Millisecond)
-		defer tick.Stop()
-		for deadline := time.Now().Add(2 * time.Minute); !holds(); <-tick.C {
-			if time.Now().After(deadline) {
-				_ = cmd.Process.Kill()
-				<-ended
-				t.Fatalf("never: %s\n%s", what, said.String())
-			}
-		}
-	}
-	supervised := func() bool {
+// playing is a demo in which a command runs in a sandbox.
+type playing struct {
+	t     *testing.T
+	dir   string // its temporary directory
+	cmd   *exec.Cmd
+	said  bytes.Buffer
+	ended chan struct{}
+}
+
+func startDemo(t *testing.T, dir string) *playing {
+	t.Helper()
+	r := &playing{t: t, dir: dir, cmd: exec.Command(program, "demo"), ended: make(chan struct{})}
+	r.cmd.Env, r.cmd.Stdout, r.cmd.Stderr = append(os.Environ(), "TMPDIR="+dir), &r.said, &r.said
+	before := processesOf(dir)
+	must(t, r.cmd.Start())
+	go func() { defer close(r.ended); _ = r.cmd.Wait() }()
+	r.awaited("a command runs in a sandbox", func() bool {
 		for _, line := range processesOf(dir) {
-			if strings.Contains(line, " supervise ") {
+			pid, what, _ := strings.Cut(line, " ")
+			if strings.Contains(what, " supervise ") && !strings.Contains(strings.Join(before, "\n"), pid) {
 				return true
 			}
 		}
 		return false
+	})
+	return r
+}
+
+func (r *playing) awaited(what string, holds func() bool) {
+	r.t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(5 * time.Minute); !holds(); <-tick.C {
+		if time.Now().After(deadline) {
+			_ = r.cmd.Process.Kill()
+			<-r.ended
+			r.t.Fatalf("never: %s\n%s", what, r.said.String())
+		}
 	}
-	awaited("a command runs in a sandbox", supervised)
-	must(t, cmd.Process.Signal(syscall.SIGINT))
-	awaited("the demo ends", func() bool {
+}
+
+func (r *playing) end(s syscall.Signal) {
+	r.t.Helper()
+	must(r.t, r.cmd.Process.Signal(s))
+	r.awaited("the demo ends", func() bool {
 		select {
-		case <-ended:
+		case <-r.ended:
 			return true
 		default:
 			return false
 		}
 	})
-	if code := cmd.ProcessState.ExitCode(); code != 130 || !strings.Contains(said.String(), "stopped") || strings.Contains(said.String(), "not cleaned up") {
-		t.Errorf("exit status %d:\n%s", code, said.String())
+}
+
+// leavesNothing asks for no command, mount or file, and that stopping was no failure.
+func (r *playing) leavesNothing() {
+	r.t.Helper()
+	if code, said := r.cmd.ProcessState.ExitCode(), r.said.String(); code != 130 || !strings.Contains(said, "stopped") || strings.Contains(said, "not cleaned up") {
+		r.t.Errorf("exit status %d:\n%s", code, said)
 	}
-	if left := must1(os.ReadDir(dir))(t); len(left) != 0 {
-		t.Errorf("left behind: %v", left)
+	if left := must1(os.ReadDir(r.dir))(r.t); len(left) != 0 {
+		r.t.Errorf("left behind: %v", left)
 	}
-	awaited("no process is left", func() bool { return len(processesOf(dir)) == 0 })
-	if mounts := must1(os.ReadFile("/proc/self/mountinfo"))(t); bytes.Contains(mounts, []byte(dir)) {
-		t.Errorf("a mount is left:\n%s", mounts)
+	r.awaited("no process is left", func() bool { return len(processesOf(r.dir)) == 0 })
+	if mounts := must1(os.ReadFile("/proc/self/mountinfo"))(r.t); bytes.Contains(mounts, []byte(r.dir)) {
+		r.t.Errorf("a mount is left:\n%s", mounts)
 	}
+}
+
+// TestDemoThatIsStoppedLeavesNothing: who presses Ctrl-C in the middle or closes the terminal gets back at once.
+func TestDemoThatIsStoppedLeavesNothing(t *testing.T) {
+	t.Parallel()
+	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGHUP} {
+		t.Run(s.String(), func(t *testing.T) {
+			t.Parallel()
+			r := startDemo(t, stateParent(t))
+			r.end(s)
+			r.leavesNothing()
+		})
+	}
+}
+
+// TestKilledDemoIsRemovedByTheNext: its two processes end with it, and what ran in its sandbox when another demo begins.
+func TestKilledDemoIsRemovedByTheNext(t *testing.T) {
+	t.Parallel()
+	killed := startDemo(t, stateParent(t))
+	killed.end(syscall.SIGKILL)
+	killed.awaited("its GitHub ends", func() bool { return !strings.Contains(strings.Join(processesOf(killed.dir), "\n"), " double ") })
+	next := startDemo(t, killed.dir)
+	next.end(syscall.SIGINT)
+	next.leavesNothing()
 }

@@ -21,12 +21,16 @@ func main() {
 func run(args []string) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	asks := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
+		asks = append(asks, syscall.SIGHUP) // the terminal is gone
+	}
+	signal.Notify(signals, asks...)
 	go func() { // The first signal asks, the second one does not.
 		<-signals
 		cancel()
 		again := <-signals
-		signal.Reset(os.Interrupt, syscall.SIGTERM)
+		signal.Reset(asks...)
 		_ = syscall.Kill(os.Getpid(), again.(syscall.Signal)) // our own process is there
 	}()
 	root := newRoot()

@@ -2,6 +2,8 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -45,19 +47,43 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usageError(errors.New("unknown command " + args[0] + "; 'sandpiper help' lists them"))
+				return unknownCommand(cmd, args[0])
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return cmd.Help() },
+		RunE:                       func(cmd *cobra.Command, args []string) error { return cmd.Help() },
+		SuggestionsMinimumDistance: 2,
+		Version:                    readBuildInfo().String(),
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError(err) })
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
 		newDemoCommand(), newTryCommand(), newServeCommand(), newPolicyCommand(), newReplayCommand(), newVersionCommand(), newDoubleCommand(), newSuperviseCommand(), newDoctorCommand(), newSetupCommand(),
 		newSandboxCommand(), newReapCommand(), newProbeCommand(), newAuditCommand(), newFindingsCommand(), newMissionsCommand(), newManifestCommand(),
 	)
+	root.SetHelpCommand(&cobra.Command{
+		Use:   "help [command]",
+		Short: "Help about any command",
+		RunE: func(_ *cobra.Command, args []string) error {
+			about, rest, err := root.Find(args)
+			if err != nil || len(rest) > 0 {
+				return unknownCommand(about, strings.Join(rest, " "))
+			}
+			about.InitDefaultHelpFlag()
+			return about.Help()
+		},
+	})
 	return root
+}
+
+// unknownCommand says what may have been meant.
+func unknownCommand(parent *cobra.Command, word string) error {
+	near := parent.SuggestionsFor(word)
+	if len(near) == 0 {
+		return usageError(fmt.Errorf("unknown command %s; '%s --help' lists them", word, parent.CommandPath()))
+	}
+	return usageError(fmt.Errorf("unknown command %s; did you mean %s?", word, strings.Join(near, " or ")))
 }
 
 // exactArgs is cobra.ExactArgs with words for people.

@@ -18,6 +18,7 @@ type show struct {
 	w      io.Writer
 	live   bool // on a terminal, where a line can be taken back
 	colour bool
+	told   string // in a pipe: the step of which meanwhile has spoken
 }
 
 func newShow(w io.Writer) *show {
@@ -33,10 +34,16 @@ func (s *show) paint(code, text string) string {
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
 }
 
-// meanwhile shows on a terminal what lasts, and for how long already: checks take minutes. What is printed next takes its place.
-func (s *show) meanwhile(step string, since time.Time) {
-	if s.live && doing[step] != "" {
-		fmt.Fprintf(s.w, "\x1b[K  … %s  %.0f s\r", doing[step], time.Since(since).Seconds())
+// meanwhile shows on a terminal what lasts, and for how long already: checks take minutes. What is printed next takes its place, so
+// the line is not wrapped. In a pipe it says once what takes longer than ten seconds, so that nobody thinks that it hangs.
+func (s *show) meanwhile(step string, lasts time.Duration) {
+	switch {
+	case doing[step] == "":
+	case s.live:
+		fmt.Fprintf(s.w, "\x1b[K\x1b[?7l  … %.0f s  %s\x1b[?7h\r", lasts.Seconds(), doing[step])
+	case lasts > 10*time.Second && s.told != step:
+		s.told = step
+		fmt.Fprintf(s.w, "  … %s\n", doing[step])
 	}
 }
 
@@ -81,19 +88,24 @@ func (s *show) follow(ctx context.Context, lines <-chan logLine) (logLine, error
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	step, since := "", time.Now()
+	var before time.Time // when the step before was done, by the log
 	defer s.clear()
 	for {
 		select {
 		case <-ctx.Done():
 			return logLine{}, ctx.Err()
 		case <-ticker.C:
-			s.meanwhile(step, since)
+			s.meanwhile(step, time.Since(since))
 		case l, open := <-lines:
 			if !open {
 				return l, fmt.Errorf("the bot has ended; see its log")
 			}
 			if l.Msg == "step done" {
-				step, since = l.Next, time.Now()
+				// A step may take many goes, and the log has the time of the last one; who watches has waited for all.
+				if !before.IsZero() {
+					l.Took = int64(l.Time.Sub(before))
+				}
+				step, since, before = l.Next, time.Now(), l.Time
 			}
 			if s.tell(l) {
 				return l, nil

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -60,6 +61,11 @@ type stageOptions struct {
 // setStage starts both processes. The caller closes the stage, also after an error.
 func setStage(ctx context.Context, dir string, o stageOptions) (*stage, error) {
 	s := &stage{dir: dir, lines: make(chan logLine, 100)}
+	for command, what := range map[string]string{"git": "git", "bwrap": "bubblewrap"} {
+		if _, err := exec.LookPath(command); err != nil {
+			return s, fmt.Errorf("%s is not installed (%w); on Debian: apt-get install %s", what, err, what)
+		}
+	}
 	secret := rand.Text()
 	// The ports that people know are for one stage at a time; the kernel lets go of the name when this process ends.
 	var err error
@@ -189,7 +195,8 @@ func (s *stage) spawn(name string, args, env []string) (*process, error) {
 	p := &process{cmd: exec.Command(self, args...), log: log, ended: make(chan struct{})}
 	// Nothing of the caller's environment but what finds programs: a proxy or a token there is not for a demo.
 	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.dir, "TMPDIR=" + os.TempDir()}, env...)
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for us; we end them in order
+	// Ctrl-C is for us, and we end them in order; killed, we cannot.
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	outR, outW, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -199,13 +206,22 @@ func (s *stage) spawn(name string, args, env []string) (*process, error) {
 		return nil, err
 	}
 	p.cmd.Stdout, p.cmd.Stderr, p.stdout, p.stderr = outW, errW, outR, errR
-	err = p.cmd.Start()
+	started := make(chan error)
+	go func() { // The kernel ends the child with this thread, so nothing but this runs on it.
+		runtime.LockOSThread()
+		defer close(p.ended)
+		err := p.cmd.Start()
+		started <- err
+		if err == nil {
+			p.cmd.Wait()
+		}
+	}()
+	err = <-started
 	outW.Close()
 	errW.Close()
 	if err != nil {
 		return nil, err
 	}
-	go func() { p.cmd.Wait(); close(p.ended) }()
 	s.procs = append(s.procs, p)
 	return p, nil
 }

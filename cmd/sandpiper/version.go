@@ -43,6 +43,10 @@ func readBuildInfo() buildInfo {
 	return info
 }
 
+func (i buildInfo) String() string {
+	return fmt.Sprintf("sandpiper %s (%s, %s)", i.Version, i.Go, i.System)
+}
+
 func newVersionCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -50,11 +54,10 @@ func newVersionCommand() *cobra.Command {
 		Short: "Say which Sandpiper this is",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			info := readBuildInfo()
 			if asJSON {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(info)
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(readBuildInfo())
 			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "sandpiper %s (%s, %s)\n", info.Version, info.Go, info.System)
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), readBuildInfo())
 			return err
 		},
 	}
