@@ -59,6 +59,7 @@ func (p *Proxy) forward(ctx context.Context, conn *net.TCPConn, r *bufio.Reader,
 		p.refuse(conn, d, err)
 		return false
 	}
+	p.carried.Add(int64(h.length)) // much can be said in headers
 	ctx, cancel := context.WithTimeout(ctx, p.o.Limits.Total)
 	defer cancel()
 	req, err := p.rebuild(ctx, r, uri, conn.SetReadDeadline)
@@ -80,7 +81,7 @@ func (p *Proxy) forward(ctx context.Context, conn *net.TCPConn, r *bufio.Reader,
 		err = refuse(Unreachable, "the host wants to speak another protocol, which was not asked for")
 	}
 	sent, _ := req.Body.(*counted)
-	d.Up = sent.total()
+	d.Up = int64(h.length) + sent.total()
 	if err != nil {
 		p.refuse(conn, d, unwrapRefusal(err))
 		return false
@@ -186,16 +187,28 @@ func (p *Proxy) answer(conn *net.TCPConn, req *http.Request, res *http.Response,
 	if res.ContentLength < 0 && more {
 		res.TransferEncoding = []string{"chunked"}
 	}
+	head := headSize(res.Header)
+	p.carried.Add(head)
 	w := bufio.NewWriterSize(conn, 32<<10)
 	err := res.Write(w)
 	if err == nil {
 		err = w.Flush()
 	}
-	if d.Down = body.total(); err != nil {
+	if d.Down = head + body.total(); err != nil {
 		d.Reason, d.Detail = Ended, reasonOf(err)
 	}
 	p.finish(d)
 	return err == nil
+}
+
+// headSize is about what headers take.
+func headSize(h http.Header) (n int64) {
+	for name, values := range h {
+		for _, v := range values {
+			n += int64(len(name) + len(v) + len(": \r\n"))
+		}
+	}
+	return n
 }
 
 // unwrapRefusal finds our own error in one of the transport.

@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -56,6 +57,11 @@ func TestHostileRequests(t *testing.T) {
 		"plain, backslash":       {get("evil.example\\@good.example:" + port + "/ HTTP/1.1\r\n\r\n"), 403, BadName},
 		"origin form":            {"GET / HTTP/1.1\r\nHost: good.example:" + port + "\r\n\r\n", 400, BadRequest},
 		"https by GET":           {"GET https://good.example:" + port + "/ HTTP/1.1\r\n\r\n", 400, BadRequest},
+		"CONNECT in lower case":  {"connect good.example:" + port + " HTTP/1.1\r\n\r\n", 400, BadRequest},
+		"plain, no slashes":      {"GET http:good.example:" + port + "/ HTTP/1.1\r\n\r\n", 400, BadRequest},
+		"plain, escaped letter":  {get("%67ood.example:" + port + "/ HTTP/1.1\r\n\r\n"), 403, BadName},
+		"plain, another port":    {get("good.example:22/ HTTP/1.1\r\n\r\n"), 403, NotListed},
+		"plain, a terminal's":    {get("\u009b31m/ HTTP/1.1\r\n\r\n"), 403, BadName},
 		"TRACE":                  {"TRACE http://good.example:" + port + "/ HTTP/1.1\r\nProxy-Authorization: x\r\n\r\n", 400, BadRequest},
 		"smuggling, TE and CL":   {"POST http://good.example:" + port + "/ HTTP/1.1\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET / HTTP/1.1\r\n\r\n", 400, BadRequest},
 		"smuggling, two lengths": {"POST http://good.example:" + port + "/ HTTP/1.1\r\nContent-Length: 0\r\nContent-Length: 9\r\n\r\nGET / x\r\n", 400, BadRequest},
@@ -196,6 +202,45 @@ func tcpPair(t *testing.T) (near, far *net.TCPConn) {
 	}
 	t.Cleanup(func() { a.Close(); c.Close() })
 	return a.(*net.TCPConn), c.(*net.TCPConn)
+}
+
+// What an allowed host answers is made anew as well: it says one thing to everybody who reads it, and opens nothing.
+func TestHostileAnswers(t *testing.T) {
+	t.Parallel()
+	for answer, want := range map[string]string{
+		"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n":  "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nabc",
+		"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabcHTTP/1.1 200 OK\r\n\r\nmore":                       "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 3\r\n\r\nabc",
+		"HTTP/1.1 204 None\r\nContent-Length: 3\r\n\r\nabc":                                                "HTTP/1.1 204 None\r\nConnection: close\r\n\r\n",
+		"HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: http://127.0.0.1/\r\n\r\n":                   "HTTP/1.1 302 Found\r\nConnection: close\r\nLocation: http://127.0.0.1/\r\nContent-Length: 0\r\n\r\n",
+		"HTTP/1.1 407 Who\r\nContent-Length: 0\r\nProxy-Authenticate: Basic realm=x\r\nUpgrade: x\r\n\r\n": "HTTP/1.1 407 Who\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
+		"HTTP/1.1 101 Other\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nraw":                               "HTTP/1.1 502 Not reached",
+		"HTTP/1.1 200 OK\r\nX\x00: y\r\n\r\n":                                                              "HTTP/1.1 502 Not reached",
+		"HTTP/1.1 200 OK\r\nX: " + strings.Repeat("y", 300<<10) + "\r\n\r\n":                               "HTTP/1.1 502 Not reached",
+		"SSH-2.0-x\r\n": "HTTP/1.1 502 Not reached",
+	} {
+		l, err := net.Listen("tcp4", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var serving sync.WaitGroup
+		serving.Go(func() {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			defer c.Close()
+			_, _ = http.ReadRequest(bufio.NewReader(c))
+			_, _ = io.WriteString(c, answer)
+		})
+		_, port, _ := net.SplitHostPort(l.Addr().String())
+		s := start(t, []string{"good.example:" + port}, Options{AllowAddresses: loopback})
+		got := s.say("GET http://good.example:" + port + "/ HTTP/1.1\r\nConnection: close\r\n\r\n")
+		if whole := !strings.HasPrefix(want, "HTTP/1.1 502"); whole && got != want || !strings.HasPrefix(got, want) {
+			t.Errorf("%.60q: got %.200q", answer, got)
+		}
+		l.Close()
+		serving.Wait()
+	}
 }
 
 // What is checked is what is dialled: Control sees the address that connect(2) is given.

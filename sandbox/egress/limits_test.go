@@ -149,6 +149,26 @@ func TestBytesOfPlainHTTP(t *testing.T) {
 	}
 }
 
+// Headers count too: by them alone any amount could go, a request after the other.
+func TestBytesOfHeaders(t *testing.T) {
+	t.Parallel()
+	large := strings.Repeat("x", 30<<10)
+	port := plainServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.Header().Set("X", r.URL.Query().Get("say")) }))
+	for what, c := range map[string]string{"of requests": "/ HTTP/1.1\r\nX: " + large, "of answers": "/?say=" + large[:15<<10] + " HTTP/1.1"} {
+		s := start(t, []string{"good.example:" + port}, Options{AllowAddresses: loopback, Limits: Limits{Bytes: 1 << 20}})
+		request := "GET http://good.example:" + port + c + "\r\n\r\n"
+		n := 0
+		for ; n < 50 && strings.HasPrefix(s.say(request), "HTTP/1.1 200"); n++ {
+			if d := s.last(); d.Up+d.Down < 30<<10 || d.Up+d.Down > 31<<10 {
+				t.Fatalf("%s: %+v", what, d)
+			}
+		}
+		if got := s.say(request); n < 30 || n > 36 || !strings.Contains(got, string(TooMuch)) {
+			t.Errorf("%s: %d requests, then %.200q", what, n, got)
+		}
+	}
+}
+
 // A tunnel in which one side has said everything stays for the other.
 func TestHalfClosed(t *testing.T) {
 	t.Parallel()

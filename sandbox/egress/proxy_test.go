@@ -137,7 +137,7 @@ func TestPlainHTTP(t *testing.T) {
 			t.Errorf("%s was passed on: %q", hop, got)
 		}
 	}
-	if d := s.last(); !d.Allowed || d.Up != 3 || d.Down == 0 || d.Method != "POST" {
+	if d := s.last(); !d.Allowed || d.Up != int64(len(request)-len("3\r\n\r\n0\r\n\r\n")) || d.Down == 0 || d.Method != "POST" {
 		t.Errorf("decision: %+v", d)
 	}
 	twice := strings.Repeat("GET http://good.example:"+port+"/ HTTP/1.1\r\nHost: x\r\n\r\n", 2)
