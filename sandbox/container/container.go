@@ -32,7 +32,7 @@ type Options struct {
 // Backend is the container backend.
 type Backend struct {
 	*worktree.Backend
-	image image
+	runtime *runtime
 }
 
 var (
@@ -52,7 +52,7 @@ func New(o Options) Backend {
 		s.Runtime = r
 		return jail.Run(ctx, s, std)
 	}
-	return Backend{worktree.New(o.Options), r.image}
+	return Backend{worktree.New(o.Options), r}
 }
 
 // Make makes the workspace, where a container can be run at all: a sandbox in which nothing can be done is of no use.
@@ -60,7 +60,12 @@ func (b Backend) Make(ctx context.Context, w sandbox.Workspace) error {
 	if os.Geteuid() != 0 {
 		return &sandbox.ErrUnavailable{Backend: b.Name(), Reason: "a container needs root here: an ordinary user has no control groups to hold it by"}
 	}
-	if err := b.image.prepare(ctx); err != nil {
+	if err := b.runtime.check(ctx); ctx.Err() != nil {
+		return ctx.Err()
+	} else if err != nil {
+		return &sandbox.ErrUnavailable{Backend: b.Name(), Reason: err.Error()}
+	}
+	if err := b.runtime.image.prepare(ctx); err != nil {
 		return err
 	}
 	return b.Backend.Make(ctx, w)

@@ -2,10 +2,12 @@ package container_test
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/sandpiper-bot/sandpiper/sandbox"
@@ -27,10 +29,10 @@ var toLoopback = egress.Options{
 }
 
 func open(state string, supervisor []string) (sandboxtest.Fixture, error) {
-	return openWith(state, supervisor, "")
+	return openWith(state, supervisor, container.Options{})
 }
 
-func openWith(state string, supervisor []string, image string) (sandboxtest.Fixture, error) {
+func openWith(state string, supervisor []string, o container.Options) (sandboxtest.Fixture, error) {
 	f := sandboxtest.Fixture{StateDir: state}
 	g, err := git.New(git.Options{})
 	if err != nil {
@@ -39,9 +41,8 @@ func openWith(state string, supervisor []string, image string) (sandboxtest.Fixt
 	if f.Stores, err = gitstore.Open(filepath.Join(state, "stores"), g); err != nil {
 		return f, err
 	}
-	f.Manager, err = sandbox.Open(sandbox.Config{StateDir: state, Stores: f.Stores, Supervisor: supervisor,
-		Backends: []sandbox.Backend{container.New(container.Options{
-			Options: worktree.Options{Stores: f.Stores, Egress: toLoopback}, Image: image, Cache: filepath.Join(state, "images")})}})
+	o.Options, o.Cache = worktree.Options{Stores: f.Stores, Egress: toLoopback}, filepath.Join(state, "images")
+	f.Manager, err = sandbox.Open(sandbox.Config{StateDir: state, Stores: f.Stores, Supervisor: supervisor, Backends: []sandbox.Backend{container.New(o)}})
 	return f, err
 }
 
@@ -92,5 +93,28 @@ cat /proc/1/environ /proc/1/mem 2>/dev/null && echo READ; ls /proc/1/cwd/ 2>/dev
 	}
 	if _, err := f.Manager.Discard(t.Context(), id); err != nil {
 		t.Error(err)
+	}
+}
+
+// A program that is no runc, for all that it is called like one, is named when a sandbox is made, and not by a command that ends at once.
+func TestRuntimeThatIsNone(t *testing.T) {
+	needsRuntime(t)
+	other := filepath.Join(t.TempDir(), "other")
+	script := "#!/bin/sh\n[ \"$*\" = 'run --help' ] || exit 2\necho '-bundle -preserve-fds'; exit 1\n"
+	if err := os.WriteFile(other, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for runtime, says := range map[string]string{other: "no 'run --keep'", "/bin/false": "no 'run --preserve-fds'", "sandpiper-nonexistent": "not installed"} {
+		f, err := openWith(t.TempDir(), nil, container.Options{Runtime: runtime})
+		if err != nil {
+			t.Fatal(err)
+		}
+		repo := sandboxtest.NewRepo(t)
+		repo.Commit()
+		_, err = f.Manager.Create(t.Context(), "", f.Source(t, repo), sandbox.Options{})
+		var not *sandbox.ErrUnavailable
+		if !errors.As(err, &not) || !strings.Contains(not.Reason, says) {
+			t.Errorf("%s: %v", runtime, err)
+		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/sandpiper-bot/sandpiper/sandbox"
+	"github.com/sandpiper-bot/sandpiper/sandbox/container"
 	"github.com/sandpiper-bot/sandpiper/sandbox/sandboxtest"
 )
 
@@ -54,7 +55,7 @@ func TestImage(t *testing.T) {
 			root := rootFS(t)
 			before := sh(t, root, "find . | sort")
 			state := t.TempDir()
-			f, err := openWith(state, nil, make(t, root))
+			f, err := openWith(state, nil, container.Options{Image: make(t, root)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -135,7 +136,7 @@ func TestImageThatIsNotThere(t *testing.T) {
 		{broken, "unpack", false},
 	} {
 		state := t.TempDir()
-		f, err := openWith(state, nil, c.image)
+		f, err := openWith(state, nil, container.Options{Image: c.image})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,7 +2,9 @@ package container
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,6 +24,22 @@ import (
 type runtime struct {
 	program string
 	image   image
+}
+
+// check says why a program cannot run our containers: runsc of gVisor, for one, passes no descriptors. Without them nobody could tell
+// a container's end from the runtime's, and without the other option nothing is left of a dead one to look at.
+func (r *runtime) check(ctx context.Context) error {
+	program, err := exec.LookPath(r.program)
+	if err != nil {
+		return fmt.Errorf("the runtime %s is not installed", r.program)
+	}
+	help, _ := exec.CommandContext(ctx, program, "run", "--help").CombinedOutput() // some end with another status after it
+	for _, option := range []string{"-preserve-fds", "-keep"} {
+		if !bytes.Contains(help, []byte(option)) {
+			return fmt.Errorf("the runtime %s has no 'run -%s', as runc has it", r.program, option)
+		}
+	}
+	return nil
 }
 
 // rootUID is who root of a container is on the host: a user that has nothing, and is not the one that commands run as.
