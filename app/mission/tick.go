@@ -159,7 +159,7 @@ func (e *Engine) once(ctx context.Context, m *store.Mission) error {
 		done.Result, err = e.failed(ctx, log.With("step", name), m, err)
 		return err
 	}
-	m.Failures = 0
+	m.Failures, m.Defects = 0, 0
 	m.Step = to.step
 	m.DueAt = e.Now().Add(to.after)
 	if to.idle {
@@ -209,12 +209,16 @@ func (e *Engine) failed(ctx context.Context, log *slog.Logger, m *store.Mission,
 	if errors.Is(err, context.Canceled) || errors.Is(err, errInterrupted) || errors.Is(err, errParked) {
 		return ResultWaiting, nil // shutting down, or a person's wish: the step is found again as it is
 	}
-	retry, final := outcome.Judge(err, m.Failures)
+	failures := &m.Defects
+	if outcome.Passes(err) {
+		failures = &m.Failures
+	}
+	retry, final := outcome.Judge(err, *failures)
 	if limited := (*installation.ErrLimited)(nil); !errors.As(err, &limited) { // to be told to wait is no failure
-		m.Failures++
+		*failures++
 	}
 	if final == nil {
-		log.Warn("step failed, will be tried again", "error", err, "in", retry, "failures", m.Failures)
+		log.Warn("step failed, will be tried again", "error", err, "in", retry, "failures", *failures)
 		m.DueAt = e.Now().Add(retry)
 		return ResultRetry, e.Store.Save(ctx, m, e.Now())
 	}
@@ -227,6 +231,6 @@ func (e *Engine) failed(ctx context.Context, log *slog.Logger, m *store.Mission,
 		return ResultEnded, e.Store.Save(ctx, m, e.Now())
 	}
 	m.Outcome, m.Message = string(final.Outcome), e.Redact(final.Message)
-	m.Step, m.Failures, m.DueAt = afterEnd(m, final), 0, e.Now()
+	m.Step, m.Failures, m.Defects, m.DueAt = afterEnd(m, final), 0, 0, e.Now()
 	return ResultEnded, e.Store.Save(ctx, m, e.Now())
 }

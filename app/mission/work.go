@@ -207,7 +207,7 @@ func (e *Engine) close(ctx context.Context, m *store.Mission) (next, error) {
 func (e *Engine) finish(ctx context.Context, m *store.Mission) error {
 	m.UpdatedAt = e.Now()
 	err := errors.Join(e.tell(ctx, m), e.tellRound(ctx, m))
-	if err != nil && outcome.Class(err) == nil && m.Failures < outcome.MostTries-1 {
+	if err != nil && outcome.Class(err) == nil && m.Failures < outcome.MostTries-1 && m.Defects < outcome.MostDefects-1 {
 		return err
 	}
 	if err != nil {

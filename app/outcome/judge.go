@@ -17,18 +17,20 @@ import (
 	"github.com/sandpiper-bot/sandpiper/sandbox/git"
 )
 
-// MostTries is how often a step that fails for a passing reason is tried: with the waits below, for about ten minutes.
-const MostTries = 9
+// How often a step is tried, with the waits below.
+const (
+	MostTries   = 250 // when it fails for a reason that passes: about four hours, since GitHub can be away for as long
+	keyTries    = 65  // when GitHub does not accept the key: about an hour, for somebody is rotating it, or sets the clock
+	MostDefects = 3   // when the reason is not known to pass: a defect of ours more likely than weather
+)
 
-// keyTries is the same for a key that GitHub does not accept, with the waits about an hour: somebody is rotating it, or sets the clock.
-const keyTries = 20
-
-// Wait is how long to wait before try n+1: 1 s, 2 s, 4 s … at most 5 minutes.
+// Wait is how long to wait before try n+1: 1 s, 2 s, 4 s … at most a minute.
 func Wait(failures int) time.Duration {
-	return min(time.Second<<min(failures, 9), 5*time.Minute)
+	return min(time.Second<<min(failures, 6), time.Minute)
 }
 
-// Judge sorts the error of a step: retry at some time, or end the work with an outcome.
+// Judge sorts the error of a step: retry at some time, or end the work with an outcome. failures is how many of its kind there were
+// before, in a row: of those that pass, or of others.
 func Judge(err error, failures int) (retry time.Duration, final *Ended) {
 	var limited *installation.ErrLimited
 	switch {
@@ -44,8 +46,8 @@ func Judge(err error, failures int) (retry time.Duration, final *Ended) {
 	switch {
 	case errors.Is(err, installation.ErrUnauthorized):
 		tries = keyTries
-	case !passing(err):
-		tries = 3 // not known to pass: a defect of ours more likely than weather
+	case !Passes(err):
+		tries = MostDefects
 	}
 	if failures+1 >= tries {
 		return 0, &Ended{Infrastructure, fmt.Sprintf("this failed %d times in a row: %s", tries, Plain(err)), err}
@@ -136,13 +138,13 @@ func goneClass(err error) *Ended {
 	return nil
 }
 
-// passing says whether an error is of the kind that time mends.
-func passing(err error) bool {
+// Passes says whether an error is of the kind that time, or the people who run the bot, mend.
+func Passes(err error) bool {
 	var response *github.ErrorResponse
 	if errors.As(err, &response) && response.Response != nil {
 		return response.Response.StatusCode >= 500
 	}
-	return errors.As(err, new(Passing)) || errors.Is(err, git.ErrNetwork) || errors.Is(err, installation.ErrUnreachable) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, sandbox.ErrBusy) || store.Away(err)
+	return errors.As(err, new(Passing)) || errors.Is(err, installation.ErrUnauthorized) || errors.Is(err, git.ErrNetwork) || errors.Is(err, installation.ErrUnreachable) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, sandbox.ErrBusy) || store.Away(err)
 }
 
 // Plain is the innermost sentence of an error that a person can use: GitHub's words, a reason, or its last part.

@@ -23,7 +23,7 @@ func TestWhatIsWaitedFor(t *testing.T) {
 		{fmt.Errorf("mint: %w", installation.ErrUnauthorized), keyTries, "sandpiper doctor"},
 		{fmt.Errorf("step %q: %w", "frobnicate", Passing("somebody else takes it")), MostTries, "frobnicate"},
 		{fmt.Errorf("run r-1: %w", &pgconn.PgError{Code: "57P01", Message: "terminating connection"}), MostTries, "terminating connection"},
-		{errors.New("who knows"), 3, "who knows"},
+		{errors.New("who knows"), MostDefects, "who knows"},
 	} {
 		for failures := range tt.tries - 1 {
 			if retry, final := Judge(tt.err, failures); final != nil || retry <= 0 {

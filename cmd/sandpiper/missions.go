@@ -148,7 +148,7 @@ func lineOf(m *store.Mission) missionLine {
 	return missionLine{
 		ID: m.ID, Kind: string(m.Kind), Repository: m.Owner + "/" + m.Name, Number: m.Number, Title: m.Title, Requester: m.Requester, Step: m.Step,
 		Run: m.Run, Host: m.Host, Want: m.Want, Outcome: m.Outcome, Message: m.Message, Pull: m.Pull, PullURL: m.PullURL, Base: m.Base, Head: m.Head,
-		Failures: m.Failures, Created: m.CreatedAt, Due: m.DueAt, Ended: m.EndedAt,
+		Failures: m.Failures + m.Defects, Created: m.CreatedAt, Due: m.DueAt, Ended: m.EndedAt,
 	}
 }
 
