@@ -98,7 +98,7 @@ func New(ctx context.Context, c *config.Config, o Options) (_ *App, err error) {
 		return nil, err
 	}
 	a.audit = audit.New(audit.Options{Chain: a.Store, Dir: AuditDir(c.StateDir), Redact: a.redactor.String, Log: o.Log, Now: o.Now})
-	if a.stores, a.sandboxes, err = OpenSandboxes(c, o.Supervisor, a.recordSandbox, o.Log); err != nil {
+	if err = a.openSandboxes(o); err != nil {
 		return nil, err
 	}
 	if a.operators, err = a.newOperators(ctx); err != nil {

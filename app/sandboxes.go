@@ -21,6 +21,14 @@ import (
 	"github.com/sandpiper-bot/sandpiper/sandbox/worktree"
 )
 
+// openSandboxes opens those of the bot, which starts with no git that is too old; a command line finds that out when it makes a store.
+func (a *App) openSandboxes(o Options) (err error) {
+	if a.stores, a.sandboxes, err = OpenSandboxes(a.Config, o.Supervisor, a.recordSandbox, o.Log); err == nil {
+		_, err = a.stores.GitVersion()
+	}
+	return err
+}
+
 // OpenSandboxes opens the stores and the manager of a state directory, which tells record what happens (nil: nobody). It needs no
 // settings of GitHub.
 func OpenSandboxes(c *config.Config, supervisor []string, record func(sandbox.Event), log *slog.Logger) (*gitstore.Stores, *sandbox.Manager, error) {

@@ -47,14 +47,14 @@ func stripMarkup(s string, t *tally) string {
 var (
 	fenceForm      = regexp.MustCompile("^(?:(`{3,})([^`\r\n]*)|(~{3,})([^\r\n]*))(?:[\r\n]|$)")
 	containerForm  = regexp.MustCompile(`^(?:[ \t]*(?:>|[-+*][ \t]|[0-9]{1,9}[.)][ \t]))+[ \t]*`)
-	labelForm      = regexp.MustCompile(`\[(\^?[^\[\]\r\n]{1,200})\]`)
-	definitionForm = regexp.MustCompile(`^[ \t]*\[([^\[\]\r\n]{1,999})\]:[ \t]*(?:\r?\n[ \t]*)?(<[^<>\r\n]*>|[^\s<]\S*)` +
+	labelForm      = regexp.MustCompile(`\[(\^?[^\[\]\r\n]+)\]`)
+	definitionForm = regexp.MustCompile(`^[ \t]*\[([^\[\]\r\n]+)\]:[ \t]*(?:\r?\n[ \t]*)?(<[^<>\r\n]*>|[^\s<]\S*)` +
 		`(?:(?:[ \t]+|[ \t]*\r?\n[ \t]*)(?:"(?:[^"\\]|\\[\s\S])*"|'(?:[^'\\]|\\[\s\S])*'|\((?:[^()\\]|\\[\s\S])*\)))?[ \t]*(?:\r?\n|\r|$)`)
-	definedForm = regexp.MustCompile(`^[ \t]*\[([^\[\]\r\n]{1,999})\]:`)
+	definedForm = regexp.MustCompile(`^[ \t]*\[([^\[\]\r\n]+)\]:`)
 	titleForm   = regexp.MustCompile(`^\]\([ \t\r\n]*(<[^<>\r\n]*>|[^\s()<>]*(?:\([^\s()<>]*\)[^\s()<>]*)*)` +
 		`\s+((?:"(?:[^"\\]|\\[\s\S])*"|'(?:[^'\\]|\\[\s\S])*'|\((?:[^()\\]|\\[\s\S])*\)))\s*\)`)
 	emptyLinkForm = regexp.MustCompile(`^\[[ \t\r\n]*\]\((?:<[^<>\r\n]*>|[^\s()<>]*)(?:\s+(?:"[^"]*"|'[^']*'))?\s*\)`)
-	imageForm     = regexp.MustCompile(`^!\[([^\[\]]{0,1000})\]\(`)
+	imageForm     = regexp.MustCompile(`^!\[([^\[\]]*)\]\(`)
 	targetForm    = regexp.MustCompile(`^\]\(<([^<>\r\n]*)>`)
 	entityForm    = regexp.MustCompile(`^&(?:#[xX][0-9a-fA-F]{1,6}|#[0-9]{1,7}|[A-Za-z]{2,24});`)
 )
@@ -173,7 +173,7 @@ func (sc *scanner) indentedFence() int {
 // ("[//]: # (text)"). Of one that is referred to only the title goes, with inline.
 func (sc *scanner) definition() bool {
 	defined := definedForm.FindStringSubmatch(sc.rest())
-	if defined == nil {
+	if defined == nil || utf8.RuneCountInString(defined[1]) > 999 { // https://spec.commonmark.org/0.31.2/#link-label
 		return false
 	}
 	used := sc.uses[strings.ToLower(defined[1])] > 1

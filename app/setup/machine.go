@@ -21,11 +21,15 @@ import (
 
 func gitVersion() Check {
 	g, err := git.New(git.Options{})
+	var version string
+	if err == nil {
+		version, err = g.Version()
+	}
 	if err != nil {
 		return Check{"git", Fail, err.Error(), "install git: apt-get install git"}
 	}
-	check := Check{"git", OK, g.Version(), ""}
-	if !fixed(g.Version()) {
+	check := Check{"git", OK, version, ""}
+	if !fixed(version) {
 		// Not a warning: the bot never runs the clone of submodules that these need, and distributions mend their old
 		// versions without changing the number.
 		check.Detail += "; upstream mended CVE-2025-48384 and -48385 in 2.43.7 to 2.50.1, see whether your distribution has"

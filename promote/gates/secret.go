@@ -4,6 +4,7 @@ import (
 	"math"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // rule is one documented form of a credential. The pre-check on a part that every value has is what makes looking at a
@@ -11,10 +12,12 @@ import (
 type rule struct {
 	name string
 	has  string
-	form *regexp.Regexp
+	form func() *regexp.Regexp
 }
 
-func form(name, has, expr string) rule { return rule{name, has, regexp.MustCompile(expr)} }
+func form(name, has, expr string) rule {
+	return rule{name, has, sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })}
+}
 
 // rules are the forms that the vendors document for keys which can be told from other text by their looks. They are few and
 // exact on purpose: a gate that cries without cause is allowed without a look.
@@ -54,8 +57,9 @@ var rules = []rule{
 	form("Azure storage key", "AccountKey=", `AccountKey=[A-Za-z0-9+/]{86}==`),
 	// RFC 7468, and the forms of OpenSSH and PGP.
 	form("private key", "PRIVATE KEY", `-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----`),
-	// RFC 7519: header and payload are JSON objects, so both begin with eyJ.
-	form("signed token (JWT)", "eyJ", `\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{20,}`),
+	// RFC 7519: header and payload are JSON objects, so both begin with eyJ. Installation tokens are ghs_<number>_<JWT>: also without its
+	// first characters one is found.
+	form("signed token (JWT)", "eyJ", `(?:\b|_)eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{20,}`),
 	form("password in an address", "://", `\b[a-z][a-z0-9+.-]*://[^\s:/@'"<>$\{]+:[^\s/@'"<>$\{]{6,}@[A-Za-z0-9.-]+\.[a-z]{2,}`),
 }
 
@@ -84,7 +88,7 @@ func FindSecrets(text string) []Secret {
 func Mask(text string) string {
 	for _, r := range rules {
 		if strings.Contains(text, r.has) {
-			text = r.form.ReplaceAllStringFunc(text, func(value string) string {
+			text = r.form().ReplaceAllStringFunc(text, func(value string) string {
 				if strings.Contains(strings.ToUpper(value), "EXAMPLE") {
 					return value
 				}
@@ -101,7 +105,7 @@ func secretIn(line string) string {
 			continue
 		}
 		// What all documentation has in common is the word: AKIA…EXAMPLE.
-		if m := r.form.FindString(line); m != "" && !strings.Contains(strings.ToUpper(m), "EXAMPLE") {
+		if m := r.form().FindString(line); m != "" && !strings.Contains(strings.ToUpper(m), "EXAMPLE") {
 			return r.name
 		}
 	}

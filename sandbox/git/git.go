@@ -20,6 +20,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -39,7 +40,7 @@ type Options struct {
 // Git runs commands. It is safe for concurrent use.
 type Git struct {
 	path    string
-	version string
+	version func() (string, error) // asked once, when somebody wants it: a process takes longer than a create
 	network []string
 	log     *slog.Logger
 }
@@ -75,7 +76,7 @@ type Call struct {
 	Hold        []*os.File    // descriptors that git keeps open while it lives, such as that of a lock
 }
 
-// New finds git and checks its version.
+// New finds git.
 func New(o Options) (*Git, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -95,23 +96,28 @@ func New(o Options) (*Git, error) {
 		o.Environ = os.Environ()
 	}
 	g := &Git{path: path, network: networkSettings(o.Environ), log: o.Log}
-	out, err := g.Run(context.Background(), Call{Args: []string{"version"}, Timeout: 10 * time.Second})
-	if err != nil {
-		return nil, fmt.Errorf("git version: %w", err)
-	}
-	g.version = strings.TrimPrefix(strings.TrimSpace(string(out)), "git version ")
-	var major, minor int
-	if _, err := fmt.Sscanf(g.version, "%d.%d", &major, &minor); err != nil {
-		return nil, fmt.Errorf("git version %q: %w", g.version, err)
-	}
-	if major < minimum[0] || major == minimum[0] && minor < minimum[1] {
-		return nil, fmt.Errorf("git %s is too old, %d.%d or newer is needed", g.version, minimum[0], minimum[1])
-	}
+	g.version = sync.OnceValues(g.askVersion)
 	return g, nil
 }
 
-// Version is the version as git says it, such as 2.39.5.
-func (g *Git) Version() string { return g.version }
+// Version is the version as git says it, such as 2.39.5, or the error that this git is too old or none.
+func (g *Git) Version() (string, error) { return g.version() }
+
+func (g *Git) askVersion() (string, error) {
+	out, err := g.Run(context.Background(), Call{Args: []string{"version"}, Timeout: 10 * time.Second})
+	if err != nil {
+		return "", fmt.Errorf("git version: %w", err)
+	}
+	version := strings.TrimPrefix(strings.TrimSpace(string(out)), "git version ")
+	var major, minor int
+	if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); err != nil {
+		return "", fmt.Errorf("git version %q: %w", version, err)
+	}
+	if major < minimum[0] || major == minimum[0] && minor < minimum[1] {
+		return "", fmt.Errorf("git %s is too old, %d.%d or newer is needed", version, minimum[0], minimum[1])
+	}
+	return version, nil
+}
 
 // Run runs one command until its end and returns what it wrote, unless Call.Stdout takes that. When the context ends or
 // the timeout is over, the whole process group is killed. Errors of git itself are of type *Error.

@@ -36,7 +36,7 @@ func newRepo(t *testing.T) string {
 	return dir
 }
 
-func TestNew(t *testing.T) {
+func TestVersion(t *testing.T) {
 	t.Parallel()
 	fake := func(says string) string {
 		path := filepath.Join(t.TempDir(), "git")
@@ -56,12 +56,12 @@ func TestNew(t *testing.T) {
 		{"git version 1.99", ""},
 		{"hello", ""},
 	} {
-		g, err := git.New(git.Options{Path: fake(c.says)})
-		if (err == nil) != (c.want != "") || err == nil && g.Version() != c.want {
-			t.Errorf("%q: %v, %v; want version %q", c.says, g, err, c.want)
+		got, err := newGit(t, git.Options{Path: fake(c.says)}).Version()
+		if (err == nil) != (c.want != "") || got != c.want {
+			t.Errorf("%q: %q, %v; want version %q", c.says, got, err, c.want)
 		}
 	}
-	if _, err := git.New(git.Options{Path: "/nonexistent"}); err == nil {
+	if _, err := newGit(t, git.Options{Path: "/nonexistent"}).Version(); err == nil {
 		t.Error("a git that is not there: no error")
 	}
 }

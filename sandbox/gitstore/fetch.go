@@ -6,10 +6,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sandpiper-bot/sandpiper/sandbox/git"
 	"github.com/sandpiper-bot/sandpiper/sandbox/internal/flock"
@@ -109,40 +112,53 @@ func (s *Stores) fetch(ctx context.Context, r Remote, refspecs []string, begins 
 	return fmt.Errorf("fetch from %s: %w", r.URL, err)
 }
 
-// FetchCommit brings one ref in and gives its commit. ref is a branch, a tag, a full ref name, HEAD, or a commit id. from is
-// the full name of what was fetched.
+// FetchCommit brings one ref in, unless what it names was fetched before, and gives its commit. ref is a branch, a tag, a full ref
+// name, HEAD, or a commit id. from is the full name of what was fetched.
 func (s *Stores) FetchCommit(ctx context.Context, r Remote, ref string) (commit, from string, err error) {
-	from = ref
+	from, object := ref, ref
 	if !commitForm.MatchString(ref) {
-		if from, err = s.find(ctx, r, ref); err != nil {
+		if from, object, err = s.find(ctx, r, ref); err != nil {
 			return "", "", err
 		}
 	}
 	// The name is a digest: a branch a/b may come where a branch a was, and a ref cannot be a file and a directory.
 	sum := sha256.Sum256([]byte(from))
 	dst := fetchPrefix + hex.EncodeToString(sum[:10])
-	if err := s.Fetch(ctx, r, "+"+from+":"+dst); err != nil {
-		return "", "", err
+	if !s.holds(ctx, r.Key, dst, object) {
+		if err := s.Fetch(ctx, r, "+"+from+":"+dst); err != nil {
+			return "", "", err
+		}
 	}
 	commit, err = s.Resolve(ctx, r.Key, dst)
 	return commit, from, err
 }
 
-// find gives the full name of a ref as people write it.
-func (s *Stores) find(ctx context.Context, r Remote, ref string) (string, error) {
+// holds says whether a ref of fetched heads is at an object, and makes it as young as one that was just fetched: Sweep goes by that.
+func (s *Stores) holds(ctx context.Context, key, ref, object string) bool {
+	at, err := s.Ref(ctx, key, ref)
+	if err != nil || at != object {
+		return false
+	}
+	now := time.Now()
+	err = os.Chtimes(filepath.Join(s.Dir(key), ref), now, now)
+	return err == nil || errors.Is(err, fs.ErrNotExist) // a line of packed-refs has no age
+}
+
+// find gives the full name of a ref as people write it, and what it points to.
+func (s *Stores) find(ctx context.Context, r Remote, ref string) (name, object string, err error) {
 	refs, err := s.LsRemote(ctx, r)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	if len(refs) == 0 {
-		return "", fmt.Errorf("%s: %w", r.URL, git.ErrEmpty)
+		return "", "", fmt.Errorf("%s: %w", r.URL, git.ErrEmpty)
 	}
 	for _, name := range []string{ref, "refs/" + ref, "refs/heads/" + ref, "refs/tags/" + ref} {
-		if _, ok := refs[name]; ok && (name == "HEAD" || strings.HasPrefix(name, "refs/")) {
-			return name, nil
+		if object, ok := refs[name]; ok && (name == "HEAD" || strings.HasPrefix(name, "refs/")) {
+			return name, object, nil
 		}
 	}
-	return "", fmt.Errorf("%q in %s: %w", ref, r.URL, git.ErrNoRef)
+	return "", "", fmt.Errorf("%q in %s: %w", ref, r.URL, git.ErrNoRef)
 }
 
 // LsRemote lists refs of the remote with their objects: all, or those that match one of the patterns (as git ls-remote takes

@@ -95,11 +95,17 @@ const config = `[core]
 	denyCurrentBranch = refuse
 `
 
+// GitVersion is the version of the git that the stores use, or why that cannot be used.
+func (s *Stores) GitVersion() (string, error) { return s.git.Version() }
+
 // ensure makes the store if it is missing. Several may do so at once: each step can be done twice.
 func (s *Stores) ensure(key string) error {
 	dir := s.Dir(key)
 	if _, err := os.Stat(filepath.Join(dir, "HEAD")); err == nil {
 		return nil
+	}
+	if _, err := s.git.Version(); err != nil {
+		return err
 	}
 	// Written by hand rather than by git init: no template directory, and HEAD comes last, which makes it a repository.
 	for _, d := range []string{"objects/info", "objects/pack", "refs/heads", "refs/sandpiper", "info"} {

@@ -70,46 +70,6 @@ func commit(t *testing.T, dir, text string) string {
 	return run(t, dir, "rev-parse", "HEAD")
 }
 
-func TestFetchCommit(t *testing.T) {
-	t.Parallel()
-	dir, head := repo(t)
-	run(t, dir, "branch", "a")
-	run(t, dir, "tag", "-a", "-m", "annotated", "v1")
-	s := open(t)
-	r := gitstore.Remote{Key: "local-1", URL: dir}
-	for ref, from := range map[string]string{
-		"HEAD": "HEAD", "main": "refs/heads/main", "heads/main": "refs/heads/main", "refs/heads/a": "refs/heads/a", "v1": "refs/tags/v1", head: head,
-	} {
-		got, gotFrom, err := s.FetchCommit(t.Context(), r, ref)
-		if err != nil || got != head || gotFrom != from {
-			t.Errorf("%s: %s from %s, %v; want %s from %s", ref, got, gotFrom, err, head, from)
-		}
-	}
-	for _, ref := range []string{"gone", "refs/heads/gone", "main~1", "", "-x", strings.Repeat("1", 40)} {
-		if _, _, err := s.FetchCommit(t.Context(), r, ref); !errors.Is(err, git.ErrNoRef) {
-			t.Errorf("%q: %v, want ErrNoRef", ref, err)
-		}
-	}
-	// A branch a/b where a branch a was.
-	run(t, dir, "branch", "-D", "a")
-	run(t, dir, "branch", "a/b")
-	if _, _, err := s.FetchCommit(t.Context(), r, "a/b"); err != nil {
-		t.Error(err)
-	}
-	// The branch is moved back: a fetched head follows.
-	later := commit(t, dir, "two")
-	if got, _, err := s.FetchCommit(t.Context(), r, "main"); err != nil || got != later {
-		t.Errorf("after a commit: %s, %v", got, err)
-	}
-	run(t, dir, "reset", "-q", "--hard", head)
-	if got, _, err := s.FetchCommit(t.Context(), r, "main"); err != nil || got != head {
-		t.Errorf("after a forced push: %s, %v", got, err)
-	}
-	if _, err := os.Stat(filepath.Join(s.Dir("local-1"), "FETCH_HEAD")); err == nil {
-		t.Error("there is a FETCH_HEAD")
-	}
-}
-
 func TestFetchErrors(t *testing.T) {
 	t.Parallel()
 	s := open(t)
