@@ -100,6 +100,7 @@ type PullRequestChanged struct {
 	PullRequest
 	Title, Body string
 	Author      User
+	UpdatedAt   time.Time
 	Before      string // of a synchronize: the head before
 	BaseChanged bool   // of an edit
 }

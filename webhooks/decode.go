@@ -145,7 +145,7 @@ func decodePullRequest(d decoding) ([]Command, error) {
 		return one(LabelAdded{Meta: d.meta, Issue: pr.asIssue(), Label: d.Label.Name, HeadSHA: pr.Head.SHA})
 	case "opened", "reopened", "synchronize", "closed", "edited", "ready_for_review", "converted_to_draft":
 		return one(PullRequestChanged{
-			Meta: d.meta, PullRequest: pr.pull(), Title: pr.Title, Body: pr.Body, Author: User(pr.User),
+			Meta: d.meta, PullRequest: pr.pull(), Title: pr.Title, Body: pr.Body, Author: User(pr.User), UpdatedAt: pr.UpdatedAt.Time,
 			Before: d.Before, BaseChanged: d.Changes.Base != nil,
 		})
 	}

@@ -75,7 +75,9 @@ func (r repository) repo() Repo {
 func repos(list []repository) []Repo {
 	var out []Repo
 	for _, r := range list {
-		out = append(out, r.repo())
+		if r.ID != 0 {
+			out = append(out, r.repo())
+		}
 	}
 	return out
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/sandpiper-bot/sandpiper/sandbox"
 	"github.com/sandpiper-bot/sandpiper/sandbox/git"
 	"github.com/sandpiper-bot/sandpiper/sandbox/gitstore"
+	"github.com/sandpiper-bot/sandpiper/webhooks"
 )
 
 // GitHub is the App as this package uses it: clients and git credentials for one repository and one purpose.
@@ -171,6 +172,10 @@ var steps = map[store.Kind]map[string]step{
 
 func repoOf(m *store.Mission) installation.Repo {
 	return installation.Repo{InstallationID: m.InstallationID, ID: m.RepositoryID, Owner: m.Owner, Name: m.Name}
+}
+
+func repoOfMeta(m webhooks.Meta) installation.Repo {
+	return installation.Repo{InstallationID: m.InstallationID, ID: m.Repo.ID, Owner: m.Repo.Owner, Name: m.Repo.Name}
 }
 
 func (e *Engine) remote(m *store.Mission, p installation.Purpose) gitstore.Remote {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/sandpiper-bot/sandpiper/app/audit"
@@ -14,25 +15,29 @@ import (
 	"github.com/sandpiper-bot/sandpiper/webhooks"
 )
 
-// mostDeliveryTries is how often a delivery that cannot be acted on is tried, about half an hour with the waits between.
-const mostDeliveryTries = 14
+// A delivery that cannot be acted on is tried so often, about half an hour with the waits between; and where that is as weather is, for
+// a day: after it nobody waits for the answer.
+const (
+	mostDeliveryTries = 14
+	mostDeliveryAge   = 24 * time.Hour
+)
 
 // deliver acts on one stored delivery and records what became of it. It may be called again for the same delivery after
 // a crash: what it starts is found by keys of our own.
 func (e *Engine) deliver(ctx context.Context, d store.Delivery) {
 	log := e.Log.With("delivery", d.ID, "event", d.Event, "action", d.Action)
-	outcome, err := e.act(ctx, d.Delivery)
+	said, err := e.act(ctx, d.Delivery)
 	if ctx.Err() != nil {
 		return // shutting down: it is still due
 	}
 	now := e.Now()
-	done := Handled{ID: d.ID, Event: d.Event, Outcome: outcome, Age: now.Sub(d.ReceivedAt)}
+	done := Handled{ID: d.ID, Event: d.Event, Outcome: said, Age: now.Sub(d.ReceivedAt)}
 	defer func() { e.Watch.DeliveryDone(done) }()
 	switch {
 	case err == nil:
-		log.Info("delivery handled", "outcome", outcome)
-		err = e.Store.Handled(ctx, d.ID, outcome, now)
-	case d.Attempts+1 < mostDeliveryTries && worthRetry(err):
+		log.Info("delivery handled", "outcome", said)
+		err = e.Store.Handled(ctx, d.ID, said, now)
+	case outcome.Class(err) == nil && (d.Attempts+1 < mostDeliveryTries || outcome.Passes(err) && done.Age < mostDeliveryAge):
 		until := now.Add(retryAfter(err, d.Attempts))
 		log.Warn("delivery will be tried again", "error", err, "at", until)
 		done.Outcome = "later"
@@ -45,10 +50,6 @@ func (e *Engine) deliver(ctx context.Context, d store.Delivery) {
 	if err != nil {
 		log.Error("delivery not recorded", "error", err)
 	}
-}
-
-func worthRetry(err error) bool {
-	return outcome.Class(err) == nil
 }
 
 func retryAfter(err error, attempts int) time.Duration {
@@ -168,32 +169,41 @@ func (e *Engine) pullChanged(ctx context.Context, c webhooks.PullRequestChanged)
 }
 
 func (e *Engine) pullClosed(ctx context.Context, c webhooks.PullRequestChanged) (string, error) {
-	said := "ignored: no mission has this pull request"
-	if m, err := e.open(ctx, c.Repo.ID, c.Number, store.KindChecks); err != nil {
-		return "", err
-	} else if m != nil {
-		if err := e.ask(ctx, m, wantEnd, c.Sender.Login); err != nil {
-			return "", err
-		}
-		said = "mission " + m.ID + ": the pull request is closed"
-	}
-	if m, err := e.open(ctx, c.Repo.ID, c.Number, store.KindIssue); err != nil {
-		return "", err
-	} else if m != nil && m.Pull == 0 { // at work on top of it
-		return "mission " + m.ID + ": the pull request is closed", e.ask(ctx, m, wantCancel, c.Sender.Login)
-	}
-	m, err := e.Store.MissionOfPull(ctx, c.Repo.ID, c.Number)
-	if errors.Is(err, store.ErrNone) || err == nil && m.Ended() {
-		return said, nil
-	}
+	checks, err := e.open(ctx, c.Repo.ID, c.Number, store.KindChecks)
 	if err != nil {
 		return "", err
 	}
-	want := wantEnd
-	if c.Merged {
-		want = wantMerged
+	work, err := e.open(ctx, c.Repo.ID, c.Number, store.KindIssue)
+	want := wantCancel // of what is at work on top of it
+	if err == nil && (work == nil || work.Pull != 0) {
+		work, err = e.missionOfPull(ctx, c.Repo.ID, c.Number)
+		if want = wantEnd; c.Merged {
+			want = wantMerged
+		}
 	}
-	return "mission " + m.ID + ": its pull request is closed", e.ask(ctx, m, want, c.Sender.Login)
+	if err != nil || checks == nil && work == nil {
+		return "ignored: no mission has this pull request", err
+	}
+	if !c.Merged { // which is for ever
+		if again, err := e.openAgain(ctx, c.Meta, c.Number, c.UpdatedAt); again || err != nil {
+			return "ignored: the pull request is open again", err
+		}
+	}
+	var said []string
+	for _, m := range []*store.Mission{checks, work} {
+		if m == nil {
+			continue
+		}
+		as := want
+		if m == checks {
+			as = wantEnd
+		}
+		if err := e.ask(ctx, m, as, c.Sender.Login); err != nil {
+			return "", err
+		}
+		said = append(said, "mission "+m.ID)
+	}
+	return strings.Join(said, ", ") + ": the pull request is closed", nil
 }
 
 // issueChanged ends the work on an issue that is closed, deleted or moved away. A mission whose pull request waits for a
@@ -212,6 +222,9 @@ func (e *Engine) issueChanged(ctx context.Context, c webhooks.IssueChanged) (str
 	want := wantGone
 	if c.Action == "closed" {
 		want = wantCancel
+		if again, err := e.openAgain(ctx, c.Meta, c.Number, c.UpdatedAt); again || err != nil {
+			return "ignored: the issue is open again", err
+		}
 	}
 	return "mission " + m.ID + ": the issue is " + c.Action, e.ask(ctx, m, want, c.Sender.Login)
 }
@@ -234,15 +247,24 @@ func (e *Engine) installationChanged(ctx context.Context, c webhooks.Installatio
 		}
 		lost = append(lost, some...)
 	}
+	ended := 0
 	for _, m := range lost {
+		if c.Action != "deleted" { // that is for ever; the rest may be told late, and undone meanwhile
+			if reached, err := e.reached(ctx, m); err != nil {
+				return "", err
+			} else if reached {
+				continue
+			}
+		}
 		if err := e.ask(ctx, m, wantGone, c.Sender.Login); err != nil && !errors.Is(err, store.ErrNone) {
 			return "", err
 		}
+		ended++
 	}
 	if c.Action != "deleted" && c.Action != "suspend" && c.Action != "removed" {
 		return "the App's access is read anew", e.catchUp(ctx, c)
 	}
-	return fmt.Sprintf("%d missions ended with the App's access", len(lost)), nil
+	return fmt.Sprintf("%d missions ended with the App's access", ended), nil
 }
 
 // rerun runs the checks of a head again, all or one by name. GitHub offers the button to people with write access only,
@@ -251,7 +273,7 @@ func (e *Engine) rerun(ctx context.Context, meta webhooks.Meta, app int64, head,
 	if app != e.AppID {
 		return "ignored: a check of another App", nil
 	}
-	repo := installation.Repo{InstallationID: meta.InstallationID, ID: meta.Repo.ID, Owner: meta.Repo.Owner, Name: meta.Repo.Name}
+	repo := repoOfMeta(meta)
 	gh, err := e.GitHub.Client(ctx, repo, installation.Read)
 	if err != nil {
 		return "", err

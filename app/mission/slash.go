@@ -35,7 +35,7 @@ const helpText = `One command a line, by people with write access:
 
 // slash obeys one command line of a comment.
 func (e *Engine) slash(ctx context.Context, c webhooks.Slash) (string, error) {
-	repo := installation.Repo{InstallationID: c.InstallationID, ID: c.Repo.ID, Owner: c.Repo.Owner, Name: c.Repo.Name}
+	repo := repoOfMeta(c.Meta)
 	gh, err := e.GitHub.Client(ctx, repo, installation.Issues)
 	if err != nil {
 		return "", err
@@ -49,6 +49,9 @@ func (e *Engine) slash(ctx context.Context, c webhooks.Slash) (string, error) {
 		once := fmt.Sprintf("refuse:%d:%d:%s:permission", repo.ID, c.Number, c.Author.Login)
 		return "refused: no write access", e.say.Once(ctx, gh, repo, c.Number, once,
 			"Only people with write access command the bot here, and @"+c.Author.Login+" has "+who.Word()+" access.")
+	}
+	if gone, err := e.takenBack(ctx, gh, c); gone || err != nil {
+		return "ignored: the comment has been deleted", err
 	}
 	muted, err := e.say.Mute(ctx, gh, repo, c.Number, key)
 	if err != nil {
@@ -67,31 +70,33 @@ func (e *Engine) slash(ctx context.Context, c webhooks.Slash) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	switch c.Verb {
-	case "run":
-		return e.start(ctx, trigger{meta: c.Meta, repo: repo, issue: c.Issue, by: c.Author, key: key, instruction: c.Args, at: c.At})
-	case "help":
+	t := trigger{meta: c.Meta, repo: repo, issue: c.Issue, by: c.Author, key: key, instruction: c.Args, at: c.At, role: who.Word()}
+	switch late := toldLate(m, c); {
+	case late != "":
+		return answer(late)
+	case c.Verb == "run":
+		return e.start(ctx, t)
+	case c.Verb == "help":
 		return answer(helpText)
-	}
-	verb, known := verbs[c.Verb]
-	if !known {
+	case verbs[c.Verb] == nil:
 		return e.unknown(ctx, gh, repo, c, key)
 	}
-	if c.IsPR && (m == nil || m.Kind == store.KindChecks || m.Ended() && onPull(m)) && (c.Verb == "fix" || c.Verb == "continue" || c.Verb == "update") {
-		text, err := e.stack(ctx, gh, trigger{meta: c.Meta, repo: repo, issue: c.Issue, by: c.Author, key: key, instruction: c.Args, at: c.At, role: who.Word()})
-		if err != nil {
-			return "", err
-		}
-		return answer(text)
-	}
-	if m == nil {
-		return answer("There is no mission here yet. Put the label `" + e.Label + "` on, or say `/sandpiper run`.")
-	}
-	text, err := verb(e, ctx, gh, m, c)
+	text, err := e.command(ctx, gh, m, c, t)
 	if err != nil {
 		return "", err
 	}
 	return answer(text)
+}
+
+// command obeys one of the verbs. m is nil where there is no mission.
+func (e *Engine) command(ctx context.Context, gh *github.Client, m *store.Mission, c webhooks.Slash, t trigger) (said string, err error) {
+	if c.IsPR && (m == nil || m.Kind == store.KindChecks || m.Ended() && onPull(m)) && (c.Verb == "fix" || c.Verb == "continue" || c.Verb == "update") {
+		return e.stack(ctx, gh, t)
+	}
+	if m == nil {
+		return "There is no mission here yet. Put the label `" + e.Label + "` on, or say `/sandpiper run`.", nil
+	}
+	return verbs[c.Verb](e, ctx, gh, m, c)
 }
 
 // mostUnknown is how often a person is told in an hour which commands there are: who has seen it twice reads it there.
