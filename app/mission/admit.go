@@ -2,6 +2,7 @@ package mission
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -85,18 +86,38 @@ func (e *Engine) schedule(ctx context.Context, self string) (begun []string, err
 	return e.Store.Schedule(ctx, e.Host, self, now, func(all []store.Place) store.Plan { return places.Plan(all, e.Places, e.Host, self, now) })
 }
 
-// mostHosts is how many machines a mission may lose before it ends.
+// mostHosts is how many machines a mission may lose in a row before it ends.
 const mostHosts = 3
+
+// lose records that a run has lost its machine, and says how many runs of the mission in a row have: rounds that came to an end, and heads
+// that were checked, are attempts as well.
+func (e *Engine) lose(ctx context.Context, m *store.Mission) (inRow int, err error) {
+	key := func(run string) string { return "lost:" + m.ID + ":" + run }
+	if err := e.Store.AddEffect(ctx, key(m.Run), 0, e.Now()); err != nil {
+		return 0, err
+	}
+	for attempt := m.Attempt; attempt > 0; attempt-- {
+		_, lost, err := e.Store.Effect(ctx, key(store.RunID(m.ID, attempt)))
+		if !lost || err != nil {
+			return inRow, err
+		}
+		inRow++
+	}
+	return inRow, nil
+}
 
 // strand moves a mission on whose machine is gone, with the sandbox that was there. What reached GitHub is found there;
 // everything else is done again, from the same base.
-func (e *Engine) strand(ctx context.Context, m *store.Mission) error {
+func (e *Engine) strand(ctx context.Context, m *store.Mission) (err error) {
 	worker := fmt.Sprintf("%s/%d", e.Host, e.ticks.Add(1))
-	m, err := e.Store.Lease(ctx, m.ID, worker, e.Now(), e.Now().Add(leaseFor))
-	if err != nil || m.Ended() || m.Host == "" {
+	m, err = e.Store.Lease(ctx, m.ID, worker, e.Now(), e.Now().Add(leaseFor))
+	if err != nil || m.Ended() {
 		return err
 	}
-	defer e.Store.Unlease(context.WithoutCancel(ctx), m.ID, worker)
+	defer func() { err = errors.Join(err, e.Store.Unlease(context.WithoutCancel(ctx), m.ID, worker)) }()
+	if m.Host == "" {
+		return nil // another bot was quicker
+	}
 	e.Log.Warn("the machine of a mission is gone", "mission", m.ID, "run", m.Run, "host", m.Host, "step", m.Step)
 	m.Host = ""
 	if m.Step == stepWaiting || m.Step == stepClose || m.Step == stepArchive || m.Step == stepReport {
@@ -105,8 +126,12 @@ func (e *Engine) strand(ctx context.Context, m *store.Mission) error {
 	if found, err := e.findPromoted(ctx, m); err != nil || found {
 		return err
 	}
-	if m.Attempt >= mostHosts {
-		m.Outcome, m.Message = string(outcome.Infrastructure), fmt.Sprintf("the machines that worked on it were lost %d times", m.Attempt)
+	lost, err := e.lose(ctx, m)
+	if err != nil {
+		return err
+	}
+	if lost >= mostHosts {
+		m.Outcome, m.Message = string(outcome.Infrastructure), fmt.Sprintf("the machines that worked on it were lost %d times in a row", lost)
 		m.Step = stepClose
 	} else {
 		m.Attempt++

@@ -79,11 +79,19 @@ func (h *hub) GitCredentials(installation.Repo, installation.Purpose) git.Creden
 func (h *hub) Hold(installation.Repo) (done func(context.Context))                    { return func(context.Context) {} }
 func (h *hub) Forget(int64)                                                           {}
 
-// noQueue looks at nothing: the tests do.
-type noQueue struct{}
+// queue looks at nothing: the tests do.
+type queue struct {
+	added func() // nil: nothing
+}
 
-func (noQueue) AddNow(context.Context, string, string) error { return nil }
-func (noQueue) Run(context.Context) error                    { return nil }
+func (q *queue) AddNow(context.Context, string, string) error {
+	if q.added != nil {
+		q.added()
+	}
+	return nil
+}
+
+func (q *queue) Run(context.Context) error { return nil }
 
 // newEngine gives an engine on an empty database, at noon.
 func newEngine(t *testing.T, h *hub) *Engine {
@@ -98,7 +106,7 @@ func newEngine(t *testing.T, h *hub) *Engine {
 		Store:    db, GitHub: h, Redact: func(text string) string { return text },
 		Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return noon },
 	})
-	e.Queue, e.life = noQueue{}, t.Context()
+	e.Queue, e.life = &queue{}, t.Context()
 	return e
 }
 
