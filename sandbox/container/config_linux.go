@@ -35,8 +35,8 @@ func (r *runtime) config(b jail.Bundle, image string) (*specs.Spec, error) {
 	return &specs.Spec{
 		Version: "1.0.2",
 		Process: &specs.Process{
-			User: specs.User{UID: id, GID: id}, Args: append([]string{firstShell, "-c", first, "sh"}, b.Spec.Argv...),
-			Env: jail.Environment(b.Spec.Env), Cwd: dir, Capabilities: &specs.LinuxCapabilities{}, NoNewPrivileges: true,
+			User: specs.User{UID: id, GID: id}, Args: append([]string{firstShell, "-c", first, "sh", dir}, b.Spec.Argv...),
+			Env: jail.Environment(b.Spec.Env), Cwd: "/", Capabilities: &specs.LinuxCapabilities{}, NoNewPrivileges: true,
 			Rlimits: rlimits(b.Limits),
 		},
 		Root:     &specs.Root{Path: filepath.Join(b.Dir, "root"), Readonly: true},

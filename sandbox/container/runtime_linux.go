@@ -46,8 +46,12 @@ func (r *runtime) check(ctx context.Context) error {
 func rootUID(uid int) int { return uid + 1 }
 
 // first is what runs as the first process inside. It starts the command, reaps what that leaves behind, and says how it ended, which
-// neither a runtime nor a first process that is the command itself does: a signal without a handler does not reach that one.
-const first = `case $1 in
+// neither a runtime nor a first process that is the command itself does: a signal without a handler does not reach that one. It goes to
+// the directory too, as the user of the command: what lies there, and leads to where, a command before may have made, and runtimes have
+// gone with it to what they had open (CVE-2024-21626).
+const first = `cd -- "$1" 2>/dev/null || { printf '{"not-started":1}\n' >&3; exit 126; }
+shift
+case $1 in
 */*) [ -e "$1" ] || no=127; [ -n "$no" ] || { [ -f "$1" ] && [ -x "$1" ]; } || no=126 ;;
 *) command -v -- "$1" >/dev/null || no=127 ;;
 esac

@@ -20,7 +20,7 @@ func seccomp() (*specs.LinuxSeccomp, error) {
 	}
 	// The first one is the native one. The profile has its 32-bit sisters too; without them their calls kill.
 	profile.Architectures = profile.Architectures[:min(1, len(profile.Architectures))]
-	own := append(slices.Clone(jail.Denied()), "socket", "fallocate", "ioctl", "mknod", "mknodat", "setrlimit", "prlimit64")
+	own := append(slices.Clone(jail.Denied()), "socket", "socketpair", "fallocate", "ioctl", "mknod", "mknodat", "setrlimit", "prlimit64")
 	var out []specs.LinuxSyscall
 	for _, s := range profile.Syscalls {
 		s.Names = slices.DeleteFunc(slices.Clone(s.Names), func(name string) bool { return slices.Contains(own, name) })
@@ -35,6 +35,8 @@ func seccomp() (*specs.LinuxSeccomp, error) {
 		}
 		out = append(out, specs.LinuxSyscall{Names: []string{"socket"}, Action: specs.ActAllow, Args: args})
 	}
+	out = append(out, specs.LinuxSyscall{Names: []string{"socketpair"}, Action: specs.ActAllow,
+		Args: []specs.LinuxSeccompArg{{Index: 0, Value: unix.AF_UNIX, Op: specs.OpEqualTo}}})
 	for at, name := range []string{1: "mknod", 2: "mknodat"} {
 		if name == "" {
 			continue

@@ -146,7 +146,7 @@ func (r *runner) supervise(s Spec, t *tree, g *group, streams *streams, w withou
 		r.note("host", "proc.survivor", leftErr.Error())
 	}
 	if t.runtime && err == nil && code == nil && r.reason == "" {
-		return r.result, t.whyNot(s.Argv[0])
+		return r.result, t.whyNot(s)
 	}
 	if err != nil || code == nil && r.reason == "" {
 		return r.result, notStarted(err, message, s.Argv[0])

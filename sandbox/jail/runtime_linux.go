@@ -105,8 +105,11 @@ func (t *tree) beginRuntime(with *launch, s Spec, l Limits, uid int, w without) 
 }
 
 // whyNot says why a command that has no exit status was not executed.
-func (t *tree) whyNot(command string) error {
+func (t *tree) whyNot(s Spec) error {
+	command := s.Argv[0]
 	switch {
+	case t.notStarted == 1:
+		return &NotStarted{126, "no way to the directory " + s.Dir}
 	case t.notStarted == 127:
 		return &NotStarted{127, command + ": not found"}
 	case t.notStarted != 0:

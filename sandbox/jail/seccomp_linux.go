@@ -63,6 +63,8 @@ func policy() (*seccomp.Policy, error) {
 	conditional := []seccomp.NameWithConditions{
 		on("socket", socket...),
 		on("socket", when(0, seccomp.Equal, unix.AF_NETLINK), when(2, seccomp.NotEqual, unix.NETLINK_ROUTE)),
+		// It makes a socket of any family before it finds that only local ones come in pairs, and the kernel loads a module for it.
+		on("socketpair", when(0, seccomp.NotEqual, unix.AF_UNIX)),
 		on("clone", when(0, seccomp.BitsSet, newNamespaces)),
 		// One device needs no capability: 0:0, which is how overlays say that a file is gone (whiteouts, Linux 5.8).
 		on("mknod", when(1, seccomp.BitsSet, DeviceMode)),

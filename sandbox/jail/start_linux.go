@@ -36,7 +36,7 @@ type tree struct {
 	after   func() error // called when the monitor has ended, on its thread; what it says is in failed
 	failed  error
 
-	notStarted int // the status of a command that could not be executed, where a runtime has said so
+	notStarted int // the status of a command that could not be executed, where a runtime has said so; 1: for want of its directory
 }
 
 // status is what bubblewrap writes to --json-status-fd.

@@ -329,6 +329,24 @@ func testCannotStart(t *testing.T, f Fixture) {
 	wantState(t, f, id, sandbox.Created)
 }
 
+// testDirectory begins in a directory that is none, or leads to what whoever starts the command has open.
+func testDirectory(t *testing.T, f Fixture) {
+	id := f.Create(t, small(t))
+	f.Sh(t, id, `for n in $(seq 3 12); do ln -s /proc/self/fd/$n fd-$n; done; ln -s /root out; mkdir closed; chmod 0 closed`)
+	for _, dir := range []string{"missing", "a.txt", "fd-3", "fd-7", "fd-8", "fd-9", "fd-12", "out", "closed"} {
+		c := Shell("pwd -P; ls")
+		c.Dir = dir
+		var out bytes.Buffer
+		exit, err := f.Manager.Run(t.Context(), id, c, sandbox.Stdio{Out: &out})
+		if err != nil || exit.Reason != sandbox.NotBegun || exit.Code != 126 || !strings.Contains(exit.Message, dir) {
+			t.Errorf("in %s: %+v, %v; %s", dir, exit, err, out.String())
+		}
+	}
+	if got := summary(t, f, id); len(got) != 11 { // the links, and nothing that a runtime has made
+		t.Errorf("changes: %q", got)
+	}
+}
+
 // testScratch writes where tools do, and executes it there.
 func testScratch(t *testing.T, f Fixture) {
 	id := f.Create(t, small(t))

@@ -54,6 +54,7 @@ var suite = []conformance{
 	{"Busy", testBusy},
 	{"LogCapped", testLogCapped},
 	{"CannotStart", testCannotStart},
+	{"Directory", testDirectory},
 	{"Scratch", testScratch},
 	{"RunCheck", testRunCheck},
 	{"Case23Killed", testKilled},
