@@ -99,8 +99,11 @@ func syntaxError(name string, err error) error {
 	if s.Token != nil && s.Token.Position != nil {
 		p.Position = Position{s.Token.Position.Line, s.Token.Position.Column}
 	}
-	if strings.Contains(p.Message, "tab") || strings.Contains(p.Message, "'\\t'") {
+	switch {
+	case strings.Contains(p.Message, "tab") || strings.Contains(p.Message, "'\t'"):
 		p.Hint = "indent with spaces"
+	case strings.Contains(p.Message, "not allowed in this context"):
+		p.Hint = "is it indented as the lines around it?"
 	}
 	return &Invalid{Problems: []Problem{p}}
 }

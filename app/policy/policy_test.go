@@ -136,7 +136,9 @@ func TestParseBounds(t *testing.T) {
 		"ErrNUL":         {"agent: \x00", "f:1:8: this byte is no text"},
 		"ErrNested":      {"checks: " + strings.Repeat("[", 30_000), "nested too deep"},
 		"ErrNestedLines": {nested(20_000), "f"},
-		"ErrTab":         {"budget:\n\ttime: 40m\n", "f:2"},
+		"ErrTab":         {"budget:\n\ttime: 40m\n", "(indent with spaces)"},
+		"ErrIndent":      {"checks:\n  - name: test\n   run: x\n", "f:3:4: value is not allowed in this context (is it indented"},
+		"ErrFarWord":     {"checks:\n  - {name: test, run: x, annotate: jest}\n", `annotate cannot be "jest" (known: `},
 		"ErrManyChecks":  {"protect: [" + strings.Repeat("a,", 200) + "]", "at most 100"},
 		"ErrUTF16":       {"\xff\xfea\x00", "f:1:1: this byte is no text"},
 	}

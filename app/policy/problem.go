@@ -57,7 +57,7 @@ func invalid(file, message, hint string) *Invalid {
 func didYouMean(word string, known []string) string {
 	best, distance := "", 3
 	for _, k := range known {
-		if d := editDistance(strings.ToLower(word), k); d < distance && d < len(k) {
+		if d := editDistance(strings.ToLower(word), k); d < distance && 2*d < len(k) {
 			best, distance = k, d
 		}
 	}

@@ -232,7 +232,7 @@ func (t *trial) settings(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := policy.Parse(policy.Path, text); err != nil {
+	if _, err := policy.Parse("what --agent and --check make of "+policy.Path, text); err != nil {
 		return nil, usageError(err)
 	}
 	file := filepath.Join(t.o.out, "policy.yml")
