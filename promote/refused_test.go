@@ -46,6 +46,9 @@ func TestCase09WorkflowsWithoutPermission(t *testing.T) {
 		if b := w.branches(); len(b) != 0 {
 			t.Errorf("pushed %v", b)
 		}
+		if before := strings.Contains(err.Error(), "it changes workflow files"); before != known {
+			t.Errorf("known %v: %v", known, err)
+		}
 	}
 	delete(w.made.files, ".github/workflows/ci.yml") // as a selection without it
 	w.made.left = []sandbox.Change{{Path: ".github/workflows/ci.yml", Kind: sandbox.Modified}}

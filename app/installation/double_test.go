@@ -264,6 +264,9 @@ func TestCase08TokenIsRedactedFromItsFirstMoment(t *testing.T) {
 	if text := w.redactor.String("the token is " + token.Reveal()); strings.Contains(text, token.Reveal()) {
 		t.Errorf("not redacted: %s", text)
 	}
+	if part := token.Reveal()[7:]; w.redactor.String(part) == part { // which does not look like a token
+		t.Error("without its first characters it is not redacted")
+	}
 	c := w.client(t, installation.Read)
 	_, _, err = c.Issues.Create(t.Context(), "octo", "calc", &gh.IssueRequest{Title: gh.String("x")})
 	var e *gh.ErrorResponse

@@ -46,8 +46,7 @@ func (e *Engine) slash(ctx context.Context, c webhooks.Slash) (string, error) {
 	}
 	key := fmt.Sprintf("comment:%d:%d", c.CommentID, c.Line)
 	if !who.MayWrite() {
-		once := fmt.Sprintf("refuse:%d:%d:%s:permission", repo.ID, c.Number, c.Author.Login)
-		return "refused: no write access", e.say.Once(ctx, gh, repo, c.Number, once,
+		return "refused: no write access", e.say.Refuse(ctx, gh, repo, c.Number, c.Author.Login, "permission",
 			"Only people with write access command the bot here, and @"+c.Author.Login+" has "+who.Word()+" access.")
 	}
 	if gone, err := e.takenBack(ctx, gh, c); gone || err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/sandpiper-bot/sandpiper/app/installation"
 	"github.com/sandpiper-bot/sandpiper/app/outcome"
 	"github.com/sandpiper-bot/sandpiper/app/policy"
+	"github.com/sandpiper-bot/sandpiper/app/say"
 	"github.com/sandpiper-bot/sandpiper/app/standing"
 	"github.com/sandpiper-bot/sandpiper/app/store"
 	"github.com/sandpiper-bot/sandpiper/promote"
@@ -98,6 +100,10 @@ type trigger struct {
 	role, may   string // of the person; set by start
 }
 
+// sameMoment is how far apart the label of one who may and the refusal of one who may not can be: an automation and a person put it on at
+// once (handarbeit/fabrik#1254). The clocks are GitHub's and ours.
+const sameMoment = 10 * time.Second
+
 // start decides on a trigger and begins a mission, or refuses, visibly and once.
 func (e *Engine) start(ctx context.Context, t trigger) (string, error) {
 	if m, err := e.open(ctx, t.repo.ID, t.issue.Number, kindOf(t.issue)); err != nil {
@@ -114,7 +120,9 @@ func (e *Engine) start(ctx context.Context, t trigger) (string, error) {
 		return "", fmt.Errorf("issue %d: %w", t.issue.Number, err)
 	}
 	if t.label != "" && !hasLabel(now, t.label) {
-		return "ignored: the label has been taken off already", nil
+		if refused, err := e.Store.EffectsSince(ctx, say.RefusalsIn(t.repo, t.issue.Number), t.at.Add(-sameMoment)); refused == 0 || err != nil {
+			return "ignored: the label has been taken off already", err
+		} // else by us, from somebody who put it on in the same moment and may not
 	}
 	who, err := standing.Of(ctx, gh, t.repo, t.by.Login)
 	if err != nil {
@@ -183,8 +191,7 @@ func runID(m *store.Mission) string { return store.RunID(m.ID, m.Attempt) }
 
 // refuse says once, where the person looks, why nothing is done. The label goes, so that it can be put on again.
 func (e *Engine) refuse(ctx context.Context, gh *github.Client, t trigger, class, sentence string) (string, error) {
-	key := fmt.Sprintf("refuse:%d:%d:%s:%s", t.repo.ID, t.issue.Number, t.by.Login, class)
-	if err := e.say.Once(ctx, gh, t.repo, t.issue.Number, key, "Not started: "+sentence); err != nil {
+	if err := e.say.Refuse(ctx, gh, t.repo, t.issue.Number, t.by.Login, class, "Not started: "+sentence); err != nil {
 		return "", err
 	}
 	e.Audit(ctx, audit.Entry{Kind: "refusal", Repository: t.repo.Owner + "/" + t.repo.Name, Actor: t.by.Login,
@@ -200,7 +207,8 @@ func (e *Engine) unlabel(ctx context.Context, gh *github.Client, t trigger) erro
 }
 
 func removeLabel(ctx context.Context, gh *github.Client, repo installation.Repo, number int, label string) error {
-	response, err := gh.Issues.RemoveLabelForIssue(ctx, repo.Owner, repo.Name, number, label)
+	// go-github puts the name into the path as it is, where GitHub would read "needs agent?" as "needs agent".
+	response, err := gh.Issues.RemoveLabelForIssue(ctx, repo.Owner, repo.Name, number, url.PathEscape(label))
 	if response != nil && response.StatusCode == http.StatusNotFound {
 		return nil // somebody was quicker
 	}

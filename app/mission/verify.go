@@ -149,7 +149,7 @@ func resultsOf(run *store.Run) (results []checks.Result, err error) {
 }
 
 func (e *Engine) target(m *store.Mission) checks.Target {
-	return checks.Target{Owner: m.Owner, Repo: m.Name, HeadSHA: m.Head}
+	return checks.Target{Owner: m.Owner, Repo: m.Name, HeadSHA: m.Head, DetailsURL: e.commentURL(m)}
 }
 
 // verifyPull runs the checks on the head of a pull request and reports each as it goes.

@@ -17,6 +17,22 @@ const (
 	ReplyWindow = time.Hour
 )
 
+// Refuse tells a person once why they are not obeyed, and in one thread not more people in an hour than are answered there: accounts
+// cost nothing.
+func (p *Poster) Refuse(ctx context.Context, gh *github.Client, repo installation.Repo, number int, login, class, text string) error {
+	refused := RefusalsIn(repo, number)
+	n, err := p.Effects.EffectsSince(ctx, refused, p.Now().Add(-ReplyWindow))
+	if err != nil || n >= mostReplies {
+		return err
+	}
+	return p.Once(ctx, gh, repo, number, refused+login+":"+class, text)
+}
+
+// RefusalsIn begins the key of each refusal in one thread.
+func RefusalsIn(repo installation.Repo, number int) string {
+	return fmt.Sprintf("refuse:%d:%d:", repo.ID, number)
+}
+
 // RepliesIn begins the key of each answer to a command in one thread.
 func RepliesIn(repo installation.Repo, number int) string {
 	return fmt.Sprintf("reply:%d:%d:", repo.ID, number)

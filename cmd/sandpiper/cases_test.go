@@ -20,15 +20,10 @@ import (
 func TestCase02NoLoopWithAnotherBot(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, calc(fixes))
-	other := must1(w.double.AddApp(github.AppOptions{Owner: "acme", Name: "Helper", Permissions: map[string]string{"issues": "write", "metadata": "read"}}))(t)
-	install := must1(w.double.Install(other.Slug, "acme"))(t)
+	helper := w.helper()
 	w.start()
 	n := w.openIssue("Sum returns 0", "")
-	token, _, err := must1(w.double.AsApp(other.Slug))(t).Apps.CreateInstallationToken(t.Context(), install.ID, nil)
-	must(t, err)
-	helper := gh.NewClient(nil).WithAuthToken(token.GetToken())
-	must(t, setURL(helper, w.double.URL()+"/"))
-	_, _, err = helper.Issues.CreateComment(t.Context(), "acme", "calc", n, &gh.IssueComment{Body: gh.String("/sandpiper run")})
+	_, _, err := helper.Issues.CreateComment(t.Context(), "acme", "calc", n, &gh.IssueComment{Body: gh.String("/sandpiper run")})
 	must(t, err)
 	w.until("the bot has ignored the other bot", func() bool { return strings.Contains(w.bot.text(), "comment by a bot: helper[bot]") })
 
@@ -78,7 +73,13 @@ func TestCase04OtherLabelsChangeNothing(t *testing.T) {
 	w.until("the agent is at work", func() bool { return len(w.working()) == 1 })
 	w.put("octavia", n, "in progress")
 	w.label("rita", n)
-	_, err := w.as("octavia").Issues.RemoveLabelForIssue(t.Context(), "acme", "calc", n, "in progress")
+	w.handled(3)
+	issue, _, err := w.as("rita").Issues.Get(t.Context(), "acme", "calc", n)
+	must(t, err)
+	if len(issue.Labels) != 1 || issue.Labels[0].GetName() != "in progress" {
+		t.Errorf("labels %v, want the one that is not ours", issue.Labels)
+	}
+	_, err = w.as("octavia").Issues.RemoveLabelForIssue(t.Context(), "acme", "calc", n, "in progress")
 	must(t, err)
 	w.goOn()
 	w.ended(n, "changed")

@@ -255,6 +255,9 @@ func TestCase14ForeignPushStopsTheBot(t *testing.T) {
 	}
 	w.say("rita", n, "/sandpiper continue")
 	w.round(n, 3, "changed")
+	if !w.said(n, fmt.Sprintf("Round 3 begins, on `%.12s`", hers)) {
+		t.Error("a review began a round on a branch that had moved")
+	}
 	head := w.head(n)
 	if w.fileAt(head, "mine.txt") != "by rita\n" || w.fileAt(head, "sum.txt") != "1\n" {
 		t.Error("the round does not stand on rita's commit")

@@ -70,6 +70,9 @@ func TestLabelledIssueBecomesAPullRequest(t *testing.T) {
 	}
 	got := map[string]string{}
 	for _, run := range w.checkRuns(pr.GetHead().GetSHA()) {
+		if details := run.GetDetailsURL(); !strings.Contains(details, "/acme/calc/issues/1#issuecomment-") {
+			t.Errorf("%s leads to %s, want the mission's comment", run.GetName(), details)
+		}
 		got[run.GetName()] = fmt.Sprintf("%s %s %d", run.GetStatus(), run.GetConclusion(), run.GetOutput().GetAnnotationsCount())
 	}
 	if diff := cmp.Diff(map[string]string{"sandpiper / sum": "completed success 0", "sandpiper / lint": "completed success 1"}, got); diff != "" {

@@ -145,6 +145,7 @@ func TestFindSecrets(t *testing.T) {
 	random := "q7Zk29LmX4cVb81NsT6yRw3P"
 	for _, tt := range []struct{ in, want string }{
 		{"gh" + "s_123_" + strings.Repeat("eyJhbGciOi.x-_", 30), "GitHub token"},
+		{"_ey" + "JhbGciOiJSUzI1NiJ9.ey" + "JpYXQiOjE3NjQ1MDAwMDB9." + random + random, "signed token (JWT)"}, // a token of GitHub without its first 7 characters
 		{"AK" + "IAQYLPMN5HFIQR7XYA", "AWS access key"},
 		{"AK" + "IAIOSFODNN7EXAMPLE", ""},
 		{"-----BEGIN OPENSSH " + "PRIVATE KEY-----", "private key"},
