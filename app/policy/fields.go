@@ -81,7 +81,7 @@ func parseAgent(s string) (a Agent, message, hint string) {
 	case len(s) > maxText || strings.ContainsRune(s, 0):
 		return Agent{}, "the agent's command is too long or has a zero byte", ""
 	case !strings.ContainsAny(strings.TrimSpace(s), "/ \t\n"):
-		return Agent{}, "unknown agent " + quote(s), didYouMean(s, Profiles()) + ". A program of that name is written as a list: [" + s + "]"
+		return Agent{}, "unknown agent " + quote(s), "a program of that name is written as a list: [" + s + "]; " + didYouMean(s, Profiles())
 	}
 	return Agent{Command: []string{"sh", "-c", s}}, "", ""
 }
