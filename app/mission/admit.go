@@ -139,7 +139,7 @@ func (e *Engine) strand(ctx context.Context, m *store.Mission) (err error) {
 		m.Message = "the machine that worked on it is gone; it starts again from the same base"
 		m.Step, m.ReadyAt = stepQueue, time.Time{}
 	}
-	m.DueAt, m.Failures, m.Defects = e.Now(), 0, 0
+	m.DueAt, m.Failures, m.Defects, m.Trouble = e.Now(), 0, 0, ""
 	if err := e.Store.Save(ctx, m, e.Now()); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,26 +15,32 @@ import (
 	"github.com/sandpiper-bot/sandpiper/app/store"
 )
 
-// TestOutageLeavesPatience: however long GitHub was away, what goes wrong after that is tried again as well.
-func TestOutageLeavesPatience(t *testing.T) {
-	t.Parallel()
+// stuck is a mission in an engine whose clock stands still.
+func stuck(t *testing.T) (*Engine, *store.Mission) {
+	t.Helper()
 	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "db"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
+	t.Cleanup(func() { db.Close() })
 	now := time.Unix(1_900_000_000, 0)
-	log := slog.New(slog.DiscardHandler)
-	e := New(Config{Store: db, Log: log, Now: func() time.Time { return now }, Redact: func(s string) string { return s }})
+	e := New(Config{Store: db, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }, Redact: func(s string) string { return s }})
 	m := &store.Mission{ID: "m-1", Kind: store.KindIssue, RepositoryID: 1, Number: 1, TriggerKey: "delivery:1", Step: stepVerify}
 	if err := db.Begin(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
+	return e, m
+}
+
+// TestOutageLeavesPatience: however long GitHub was away, what goes wrong after that is tried again as well.
+func TestOutageLeavesPatience(t *testing.T) {
+	t.Parallel()
+	e, m := stuck(t)
 	away := fmt.Errorf("mint: %w", installation.ErrUnreachable)
 	defect := errors.New("who knows")
 	var got []Result
 	for _, err := range []error{away, away, away, away, defect, away, defect, defect} {
-		result, err := e.failed(t.Context(), log, m, err)
+		result, err := e.failed(t.Context(), e.Log, m, err)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +50,24 @@ func TestOutageLeavesPatience(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("results (-want +got):\n%s", diff)
 	}
+	if m.Trouble != "" {
+		t.Errorf("it ended and waits for %q", m.Trouble)
+	}
 	if want := "this failed 3 times in a row: who knows"; m.Message != want {
 		t.Errorf("it says %q, want %q", m.Message, want)
+	}
+}
+
+// TestLongTroubleIsSaid: what goes by within seconds is nobody's business; what does not is said with its reason.
+func TestLongTroubleIsSaid(t *testing.T) {
+	t.Parallel()
+	e, m := stuck(t)
+	m.Trouble, m.Failures = "GitHub cannot be reached", long-1
+	if text := e.statusText(t.Context(), m); strings.Contains(text, m.Trouble) {
+		t.Errorf("said at once:\n%s", text)
+	}
+	m.Failures++
+	if text := e.statusText(t.Context(), m); !strings.Contains(text, "It cannot go on for now: GitHub cannot be reached.") {
+		t.Errorf("not said:\n%s", text)
 	}
 }

@@ -47,7 +47,7 @@ func (e *Engine) tell(ctx context.Context, m *store.Mission) error {
 	}
 	text := e.statusText(ctx, m)
 	// Not of the text, which holds the time that has passed.
-	sum := sha256.Sum256([]byte(strings.Join([]string{m.Step, m.Run, m.Outcome, m.Message, m.PullURL}, "\x00")))
+	sum := sha256.Sum256([]byte(strings.Join([]string{m.Step, m.Run, m.Outcome, m.Message, m.PullURL, trouble(m)}, "\x00")))
 	digest := hex.EncodeToString(sum[:8])
 	if digest == m.CommentDigest || m.CommentID < 0 && !sayEnd(m) {
 		return nil
@@ -140,6 +140,9 @@ func (e *Engine) statusText(ctx context.Context, m *store.Mission) string {
 	if m.Message != "" {
 		fmt.Fprintf(&b, ": %s", quote.Text(m.Message))
 	}
+	if why := trouble(m); why != "" {
+		fmt.Fprintf(&b, "\n\nIt cannot go on for now: %s. It is tried again each minute and goes on by itself; after four hours it ends.", quote.Text(why))
+	}
 	b.WriteString("\n\n| | |\n| --- | --- |\n")
 	row := func(name, value string) {
 		if value != "" {
@@ -170,6 +173,14 @@ func (e *Engine) statusText(ctx context.Context, m *store.Mission) string {
 	}
 	b.WriteString(" `/sandpiper help` lists the commands.")
 	return b.String()
+}
+
+// trouble is what a step has been waiting for so long that people should know.
+func trouble(m *store.Mission) string {
+	if m.Failures < long {
+		return ""
+	}
+	return m.Trouble
 }
 
 // nextOf says what a person can do after the work of a mission has ended.

@@ -159,7 +159,7 @@ func (e *Engine) once(ctx context.Context, m *store.Mission) error {
 		done.Result, err = e.failed(ctx, log.With("step", name), m, err)
 		return err
 	}
-	m.Failures, m.Defects = 0, 0
+	m.Failures, m.Defects, m.Trouble = 0, 0, ""
 	m.Step = to.step
 	m.DueAt = e.Now().Add(to.after)
 	if to.idle {
@@ -204,6 +204,9 @@ func (e *Engine) work(ctx context.Context, m *store.Mission) (_ next, err error)
 	return do(e, ctx, m)
 }
 
+// long is after how many failures in a row people are told what is waited for: about a minute.
+const long = 6
+
 // failed decides what becomes of a mission whose step ended in an error.
 func (e *Engine) failed(ctx context.Context, log *slog.Logger, m *store.Mission, err error) (Result, error) {
 	if errors.Is(err, context.Canceled) || errors.Is(err, errInterrupted) || errors.Is(err, errParked) {
@@ -219,7 +222,12 @@ func (e *Engine) failed(ctx context.Context, log *slog.Logger, m *store.Mission,
 	}
 	if final == nil {
 		log.Warn("step failed, will be tried again", "error", err, "in", retry, "failures", *failures)
-		m.DueAt = e.Now().Add(retry)
+		m.DueAt, m.Trouble = e.Now().Add(retry), e.Redact(outcome.Plain(err))
+		if m.Failures == long {
+			if err := e.tell(ctx, m); err != nil { // as it must be if GitHub is what is away
+				log.Warn("status comment", "error", err)
+			}
+		}
 		return ResultRetry, e.Store.Save(ctx, m, e.Now())
 	}
 	log.Warn("step ended the work", "outcome", final.Outcome, "message", final.Message, "error", err)
@@ -231,6 +239,6 @@ func (e *Engine) failed(ctx context.Context, log *slog.Logger, m *store.Mission,
 		return ResultEnded, e.Store.Save(ctx, m, e.Now())
 	}
 	m.Outcome, m.Message = string(final.Outcome), e.Redact(final.Message)
-	m.Step, m.Failures, m.Defects, m.DueAt = afterEnd(m, final), 0, 0, e.Now()
+	m.Step, m.Failures, m.Defects, m.Trouble, m.DueAt = afterEnd(m, final), 0, 0, "", e.Now()
 	return ResultEnded, e.Store.Save(ctx, m, e.Now())
 }

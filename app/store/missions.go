@@ -53,8 +53,9 @@ type Mission struct {
 	Branch         string
 	CommentID      int64
 	CommentDigest  string
-	Failures       int // of the step, in a row, that time mends
-	Defects        int // and others
+	Failures       int    // of the step, in a row, that time mends
+	Defects        int    // and others
+	Trouble        string // why the step is tried again
 	DueAt          time.Time
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
@@ -79,7 +80,7 @@ var ErrOpen = errors.New("there is a mission already")
 
 const missionColumns = `id, kind, installation_id, repository_id, owner, name, number, title, task, trigger_key, requester, requester_id,
 	instruction, triggered_at, base_branch, base, head, only_check, policy, policy_source, step, attempt, run, want, want_by, next_head,
-	outcome, message, pull, pull_url, branch, comment_id, comment_digest, failures, due_at, created_at, updated_at, ended_at, host, ready_at, position, own_rules, defects`
+	outcome, message, pull, pull_url, branch, comment_id, comment_digest, failures, due_at, created_at, updated_at, ended_at, host, ready_at, position, own_rules, defects, trouble`
 
 // Begin stores a new mission. One of several at the same time wins; the others get ErrOpen.
 func (s *Store) Begin(ctx context.Context, m *Mission) error {
@@ -89,7 +90,7 @@ func (s *Store) Begin(ctx context.Context, m *Mission) error {
 			m.ID, m.Kind, m.InstallationID, m.RepositoryID, m.Owner, m.Name, m.Number, m.Title, m.Task, m.TriggerKey, m.Requester, m.RequesterID,
 			m.Instruction, millis(m.TriggeredAt), m.BaseBranch, m.Base, m.Head, m.OnlyCheck, m.Policy, m.PolicySource, m.Step, m.Attempt, m.Run,
 			m.Want, m.WantBy, m.NextHead, m.Outcome, m.Message, m.Pull, m.PullURL, m.Branch, m.CommentID, m.CommentDigest, m.Failures,
-			millis(m.DueAt), millis(m.CreatedAt), millis(m.UpdatedAt), millis(m.EndedAt), m.Host, millis(m.ReadyAt), m.Position, m.OwnRules, m.Defects)
+			millis(m.DueAt), millis(m.CreatedAt), millis(m.UpdatedAt), millis(m.EndedAt), m.Host, millis(m.ReadyAt), m.Position, m.OwnRules, m.Defects, m.Trouble)
 		return err
 	})
 	switch taken, id := isTaken(err); {
@@ -109,11 +110,11 @@ func (s *Store) Save(ctx context.Context, m *Mission, now time.Time) error {
 	m.UpdatedAt = now
 	_, err := s.exec(ctx, `update missions set owner = ?, name = ?, title = ?, base_branch = ?, base = ?, head = ?, task = ?,
 		policy = ?, policy_source = ?, step = ?, attempt = ?, run = ?, outcome = ?, message = ?, pull = ?, pull_url = ?, branch = ?,
-		comment_id = ?, comment_digest = ?, failures = ?, defects = ?,
+		comment_id = ?, comment_digest = ?, failures = ?, defects = ?, trouble = ?,
 		due_at = case when want <> ? or next_head <> ? then cast(? as bigint) else cast(? as bigint) end, updated_at = ?, ended_at = ?, host = ?, ready_at = ?, own_rules = ? where id = ?`,
 		m.Owner, m.Name, m.Title, m.BaseBranch, m.Base, m.Head, m.Task,
 		m.Policy, m.PolicySource, m.Step, m.Attempt, m.Run, m.Outcome, m.Message, m.Pull, m.PullURL, m.Branch,
-		m.CommentID, m.CommentDigest, m.Failures, m.Defects,
+		m.CommentID, m.CommentDigest, m.Failures, m.Defects, m.Trouble,
 		m.Want, m.NextHead, millis(now), millis(m.DueAt), millis(m.UpdatedAt), millis(m.EndedAt), m.Host, millis(m.ReadyAt), m.OwnRules, m.ID)
 	if err != nil {
 		return fmt.Errorf("mission %s: %w", m.ID, err)
@@ -235,7 +236,7 @@ func scanMission(rows *sql.Rows) (*Mission, error) {
 	err := rows.Scan(&m.ID, &m.Kind, &m.InstallationID, &m.RepositoryID, &m.Owner, &m.Name, &m.Number, &m.Title, &m.Task, &m.TriggerKey, &m.Requester, &m.RequesterID,
 		&m.Instruction, &triggered, &m.BaseBranch, &m.Base, &m.Head, &m.OnlyCheck, &m.Policy, &m.PolicySource, &m.Step, &m.Attempt, &m.Run,
 		&m.Want, &m.WantBy, &m.NextHead, &m.Outcome, &m.Message, &m.Pull, &m.PullURL, &m.Branch, &m.CommentID, &m.CommentDigest, &m.Failures,
-		&due, &created, &updated, &ended, &m.Host, &ready, &m.Position, &m.OwnRules, &m.Defects)
+		&due, &created, &updated, &ended, &m.Host, &ready, &m.Position, &m.OwnRules, &m.Defects, &m.Trouble)
 	m.TriggeredAt, m.DueAt = fromMillis(triggered), fromMillis(due)
 	m.CreatedAt, m.UpdatedAt, m.EndedAt = fromMillis(created), fromMillis(updated), fromMillis(ended)
 	m.ReadyAt = fromMillis(ready)

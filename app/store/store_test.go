@@ -89,7 +89,7 @@ func testMissionRoundTrip(t *testing.T, s *Store) {
 	if err := s.Begin(t.Context(), want); err != nil {
 		t.Fatal(err)
 	}
-	want.Step, want.Base, want.Pull, want.Outcome, want.Failures, want.Defects, want.CommentID = "waiting", "4f1c2ab", 2, "changed", 3, 2, 77
+	want.Step, want.Base, want.Pull, want.Outcome, want.Failures, want.Defects, want.Trouble, want.CommentID = "waiting", "4f1c2ab", 2, "changed", 3, 2, "away", 77
 	want.PullURL, want.Branch, want.Head, want.Policy, want.PolicySource, want.OwnRules = "u", "b", "h", "{}", "p", "[]"
 	want.DueAt = time.Time{}
 	if err := s.Save(t.Context(), want, noon.Add(time.Second)); err != nil {

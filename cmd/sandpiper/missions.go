@@ -139,6 +139,7 @@ type missionLine struct {
 	Base       string    `json:"base,omitempty"`
 	Head       string    `json:"head,omitempty"`
 	Failures   int       `json:"failures,omitempty"`
+	Trouble    string    `json:"trouble,omitempty"`
 	Created    time.Time `json:"created"`
 	Due        time.Time `json:"due,omitzero"`
 	Ended      time.Time `json:"ended,omitzero"`
@@ -148,7 +149,7 @@ func lineOf(m *store.Mission) missionLine {
 	return missionLine{
 		ID: m.ID, Kind: string(m.Kind), Repository: m.Owner + "/" + m.Name, Number: m.Number, Title: m.Title, Requester: m.Requester, Step: m.Step,
 		Run: m.Run, Host: m.Host, Want: m.Want, Outcome: m.Outcome, Message: m.Message, Pull: m.Pull, PullURL: m.PullURL, Base: m.Base, Head: m.Head,
-		Failures: m.Failures + m.Defects, Created: m.CreatedAt, Due: m.DueAt, Ended: m.EndedAt,
+		Failures: m.Failures + m.Defects, Trouble: m.Trouble, Created: m.CreatedAt, Due: m.DueAt, Ended: m.EndedAt,
 	}
 }
 
@@ -210,6 +211,7 @@ func showMission(ctx context.Context, out io.Writer, s *store.Store, id string, 
 	row("pull", line.PullURL)
 	row("host", line.Host)
 	row("failures", line.Failures)
+	row("because", line.Trouble)
 	row("created", line.Created.Format(time.RFC3339))
 	if !line.Ended.IsZero() {
 		row("ended", line.Ended.Format(time.RFC3339))
