@@ -167,11 +167,17 @@ func packageLine(line []byte) (string, bool) {
 // flush turns the held lines of failed tests into annotations, now that their package is known, and begins anew. A test
 // without an end died with its process, so its lines count.
 func (t *goTest) flush(pkg string) {
+	files := map[string]string{}
 	for _, h := range t.held {
 		if failed, ended := t.ended[h.test]; ended && !failed {
 			continue
 		}
-		if file := t.p.packageFile(pkg, h.file); file != "" {
+		file, known := files[h.file]
+		if !known {
+			file = t.p.packageFile(pkg, h.file)
+			files[h.file] = file
+		}
+		if file != "" {
 			t.p.offset = h.offset
 			t.p.add(file, h.line, 0, "failure", h.test, h.message)
 		}

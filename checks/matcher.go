@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"path"
 	"regexp"
-	"strconv"
 	"strings"
 )
 
@@ -22,11 +21,13 @@ type matcher struct {
 	level    string
 	patterns []pattern
 	at       int // patterns that the lines before have met
-	found    [6]string
+	found    [6][]byte
+	first    []byte // a line that the first pattern may match, which is looked at when the second one may match the next line
 }
 
 type pattern struct {
 	form   *regexp.Regexp
+	needs  needs
 	groups [6]int // file, line, column, severity, message, code
 	loop   bool
 }
@@ -52,7 +53,7 @@ func (m *matchers) line(line []byte) bool {
 		if one.match(m.p, line) {
 			for _, other := range m.list {
 				if other != one {
-					other.at, other.found = 0, [6]string{}
+					other.reset()
 				}
 			}
 			return true
@@ -72,21 +73,49 @@ func (m *matchers) command(text string) bool {
 		m.load(message)
 		return true
 	}
-	level := map[string]string{"error": "failure", "warning": "warning", "notice": "notice"}[name]
+	level := severity(name)
 	if level == "" {
 		return false
 	}
-	values := map[string]string{}
-	for _, p := range strings.Split(properties, ",") {
-		key, value, _ := strings.Cut(p, "=")
-		values[strings.TrimSpace(key)] = unescape.Replace(value)
+	var file, row, col, title string
+	for p := range strings.SplitSeq(properties, ",") {
+		key, value, _ := strings.Cut(strings.TrimSpace(p), "=")
+		switch key {
+		case "file":
+			file = unescape.Replace(value)
+		case "line":
+			row = value
+		case "col", "column":
+			col = value
+		case "title":
+			title = unescape.Replace(value)
+		}
 	}
-	row, _ := strconv.Atoi(values["line"])
-	col, _ := strconv.Atoi(orElse(values["col"], values["column"]))
-	if file := m.p.resolve([]byte(values["file"])); file != "" {
-		m.p.add(file, max(row, 1), col, level, values["title"], unescape.Replace(message))
+	if file := m.p.resolve([]byte(file)); file != "" {
+		m.p.add(file, max(whole([]byte(row)), 1), whole([]byte(col)), level, title, unescape.Replace(message))
 	}
 	return true
+}
+
+// severity is GitHub's word for a level of what its matchers and commands say; "" of another word.
+func severity(word string) string {
+	switch strings.ToLower(word) {
+	case "error":
+		return "failure"
+	case "warning":
+		return "warning"
+	case "notice", "info":
+		return "notice"
+	}
+	return ""
+}
+
+// whole is a number of at most seven digits that is all of text, or 0.
+func whole(text []byte) int {
+	if n, end := number(text, 0); end == len(text) {
+		return n
+	}
+	return 0
 }
 
 var unescape = strings.NewReplacer("%25", "%", "%0D", "\r", "%0A", "\n", "%3A", ":", "%2C", ",")
@@ -123,7 +152,7 @@ func (m *matchers) load(name string) {
 				one = nil
 				break
 			}
-			one.patterns = append(one.patterns, pattern{form, [6]int{p.File, p.Line, p.Column, p.Severity, p.Message, p.Code}, p.Loop})
+			one.patterns = append(one.patterns, pattern{form, needsOf(p.Regexp), [6]int{p.File, p.Line, p.Column, p.Severity, p.Message, p.Code}, p.Loop})
 		}
 		if one != nil && len(one.patterns) > 0 && len(one.patterns) <= 10 && len(m.list) < matcherMost {
 			m.list = append(m.list, one)
@@ -134,37 +163,63 @@ func (m *matchers) load(name string) {
 // match takes a line as the next of the matcher's patterns, or as its first. The last pattern may hold for several lines. A line is
 // the matcher's own only when it is the last that is needed: that of eslint in actions/setup-node begins with any line at all.
 func (m *matcher) match(p *parser, line []byte) bool {
-	if m.at > 0 && !m.take(line, m.at) {
-		m.at, m.found = 0, [6]string{}
+	if m.first != nil {
+		first := m.first
+		m.first = nil
+		if m.patterns[1].needs.met(line) && m.take(first, 0) {
+			m.at = 1
+		}
 	}
-	if m.at == 0 && !m.take(line, 0) {
-		return false
+	if m.at > 0 && !m.take(line, m.at) {
+		m.reset()
+	}
+	if m.at == 0 {
+		if len(m.patterns) > 1 {
+			if m.patterns[0].needs.met(line) {
+				m.first = line
+			}
+			return false
+		}
+		if !m.take(line, 0) {
+			return false
+		}
 	}
 	if m.at++; m.at < len(m.patterns) {
 		return false
 	}
-	row, _ := strconv.Atoi(m.found[1])
-	col, _ := strconv.Atoi(m.found[2])
-	level := map[string]string{"warning": "warning", "notice": "notice", "info": "notice"}[strings.ToLower(orElse(m.found[3], m.level))]
-	if file := p.resolve([]byte(m.found[0])); file != "" && row > 0 {
-		p.add(file, row, col, orElse(level, "failure"), m.found[5], m.found[4])
+	m.tell(p)
+	return true
+}
+
+// tell records what all patterns together have found, and begins anew.
+func (m *matcher) tell(p *parser) {
+	row, col := whole(m.found[1]), whole(m.found[2])
+	if file := p.resolve(m.found[0]); file != "" && row > 0 {
+		p.add(file, row, col, orElse(severity(orElse(string(m.found[3]), m.level)), "failure"), string(m.found[5]), string(m.found[4]))
 	}
 	if last := len(m.patterns) - 1; m.patterns[last].loop && last > 0 {
 		m.at = last
 	} else {
-		m.at, m.found = 0, [6]string{}
+		m.reset()
 	}
-	return true
 }
 
+func (m *matcher) reset() { m.at, m.found, m.first = 0, [6][]byte{}, nil }
+
 func (m *matcher) take(line []byte, at int) bool {
-	groups := m.patterns[at].form.FindSubmatch(line)
+	if !m.patterns[at].needs.met(line) {
+		return false
+	}
+	groups := m.patterns[at].form.FindSubmatchIndex(line)
 	if groups == nil {
 		return false
 	}
 	for i, g := range m.patterns[at].groups {
-		if g > 0 && g < len(groups) {
-			m.found[i] = string(groups[g])
+		if g > 0 && 2*g < len(groups) {
+			m.found[i] = nil
+			if groups[2*g] >= 0 {
+				m.found[i] = line[groups[2*g]:groups[2*g+1]]
+			}
 		}
 	}
 	return true
