@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -10,14 +9,10 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"regexp"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/sandpiper-bot/sandpiper/app/audit"
 	"github.com/sandpiper-bot/sandpiper/app/config"
@@ -88,7 +83,7 @@ func New(ctx context.Context, c *config.Config, o Options) (_ *App, err error) {
 	if err := os.MkdirAll(c.StateDir, 0o711); err != nil {
 		return nil, fmt.Errorf("state directory: %w", err)
 	}
-	if a.lock, err = lockState(c.StateDir); err != nil {
+	if a.lock, err = lockState(ctx, c.StateDir); err != nil {
 		return nil, err
 	}
 	if a.host, err = hostID(c.StateDir); err != nil {
@@ -127,36 +122,6 @@ func New(ctx context.Context, c *config.Config, o Options) (_ *App, err error) {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
 	return a, nil
-}
-
-// lockState holds the state directory for this process; the kernel lets go of it however the process ends.
-func lockState(dir string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, "bot.lock"), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("state directory: %w", err)
-	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("state directory %s is in use by another bot; give this one its own SANDPIPER_STATE_DIR", dir)
-	}
-	return f, nil
-}
-
-// hostID is the name of a state directory among the bots that share a database. It is made once.
-func hostID(dir string) (string, error) {
-	file := filepath.Join(dir, "host-id")
-	text, err := os.ReadFile(file)
-	if err == nil && len(text) > 0 {
-		return string(text), nil
-	}
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return "", fmt.Errorf("state directory: %w", err)
-	}
-	id := strings.ToLower(rand.Text()[:12])
-	if err := os.WriteFile(file+".new", []byte(id), 0o600); err != nil {
-		return "", fmt.Errorf("state directory: %w", err)
-	}
-	return id, os.Rename(file+".new", file)
 }
 
 // Addr is where the bot listens.
