@@ -43,13 +43,13 @@ func (e *Engine) fix(ctx context.Context, _ *github.Client, m *store.Mission, c 
 	p, err := policyOf(m)
 	switch {
 	case m.Ended():
-		return "Mission " + m.ID + " has ended already (" + m.Outcome + ").", nil
+		return overAlready(m), nil
 	case m.Want == wantEnd || m.Want == wantMerged:
 		return "Mission " + m.ID + " is ending: its pull request is closed.", nil
 	case m.Pull == 0 && isFork(m):
-		return "Mission " + m.ID + " is not done yet (" + m.Step + "). Once its review is here, or after `/sandpiper discard`, `/sandpiper fix` starts anew.", nil
+		return "Mission " + m.ID + " is not done yet (" + wordsFor(m) + "). Once its review is here, or after `/sandpiper discard`, `/sandpiper fix` starts anew.", nil
 	case m.Pull == 0:
-		return "Mission " + m.ID + " has no pull request yet (" + m.Step + "). Once it has one, `/sandpiper fix` sends it on.", nil
+		return "Mission " + m.ID + " has no pull request yet (" + wordsFor(m) + "). Once it has one, `/sandpiper fix` sends it on.", nil
 	case err != nil:
 		return "", err
 	case m.Attempt >= p.Budget.Rounds && m.Step == stepWaiting:

@@ -180,6 +180,9 @@ func (e *Engine) pullClosed(ctx context.Context, c webhooks.PullRequestChanged) 
 		if want = wantEnd; c.Merged {
 			want = wantMerged
 		}
+		if c.Sender.Login == e.Slug+"[bot]" {
+			work = nil // it is being discarded, by which its pull request was closed
+		}
 	}
 	if err != nil || checks == nil && work == nil {
 		return "ignored: no mission has this pull request", err

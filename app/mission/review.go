@@ -58,11 +58,11 @@ func (e *Engine) approve(ctx context.Context, gh *github.Client, m *store.Missio
 	case pr.GetState() != "open":
 		return "The pull request is closed; there is nothing to approve.", nil
 	case len(given) < 7 || !strings.HasPrefix(head, given):
-		return fmt.Sprintf("Say which commit: the head of #%d is `%s`.", m.Pull, head[:min(12, len(head))]), nil
+		return fmt.Sprintf("Say which commit: `/sandpiper approve %s` approves the head of #%d.", head[:min(12, len(head))], m.Pull), nil
 	case c.Author.Login == m.Requester:
 		p, err := policyOf(m)
 		if err != nil || !p.Review.Requester {
-			return "The approval of the person who asked for the work does not count here.", err
+			return "The approval of the person who asked for the work does not count here. Somebody else with write access can say it.", err
 		}
 	}
 	if err := e.Store.Approve(ctx, m.ID, head, c.Author.Login, e.Now()); err != nil {

@@ -27,7 +27,7 @@ func (e *Engine) selection(ctx context.Context, _ *github.Client, m *store.Missi
 	case m.Kind != store.KindIssue:
 		return "This is for missions on issues: say it there.", nil
 	case m.Ended():
-		return "Mission " + m.ID + " has ended already (" + m.Outcome + ").", nil
+		return overAlready(m), nil
 	case errors.Is(err, store.ErrNone), slices.Contains([]string{stepTake, stepQueue, stepCreate}, m.Step):
 		return "There is nothing to select from yet: the agent has not begun.", nil
 	case m.Step == stepClose:

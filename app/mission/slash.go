@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-github/v60/github"
 
 	"github.com/sandpiper-bot/sandpiper/app/installation"
+	"github.com/sandpiper-bot/sandpiper/app/outcome"
 	"github.com/sandpiper-bot/sandpiper/app/say"
 	"github.com/sandpiper-bot/sandpiper/app/standing"
 	"github.com/sandpiper-bot/sandpiper/app/store"
@@ -28,7 +29,7 @@ const helpText = `One command a line, by people with write access:
 | ` + "`/sandpiper drop PATH…`" + ` | leaves paths out; what is left out is listed in the pull request and kept |
 | ` + "`/sandpiper approve COMMIT`" + ` | approves exactly this head of the pull request, for teams without reviews |
 | ` + "`/sandpiper allow GATE…`" + ` | lets what a gate found pass, for exactly this change |
-| ` + "`/sandpiper fix [words]`" + ` | sends it on: another round on its pull request, with the review threads, the failed checks and the words; also on top of what others have pushed. On a pull request of a person's own: a pull request onto it, or suggestions if it is from a fork |
+| ` + "`/sandpiper fix [words]`, `continue`" + ` | sends it on: another round on its pull request, with the review threads, the failed checks and the words; also on top of what others have pushed. On a pull request of a person's own: a pull request onto it, or suggestions if it is from a fork |
 | ` + "`/sandpiper update [words]`" + ` | the same, from the newest commit of the base branch: the agent is given both sides of what conflicts, and its result is pushed as a merge |
 | ` + "`/sandpiper discard`" + ` | ends it and removes the sandbox; an open pull request of it is closed |
 | ` + "`/sandpiper help`" + ` | shows this |`
@@ -47,7 +48,7 @@ func (e *Engine) slash(ctx context.Context, c webhooks.Slash) (string, error) {
 	key := fmt.Sprintf("comment:%d:%d", c.CommentID, c.Line)
 	if !who.MayWrite() {
 		return "refused: no write access", e.say.Refuse(ctx, gh, repo, c.Number, c.Author.Login, "permission",
-			"Only people with write access command the bot here, and @"+c.Author.Login+" has "+who.Word()+" access.")
+			"Only people with write access command the bot here, and @"+c.Author.Login+" has "+who.Word()+" access. Ask one of them to say it.")
 	}
 	if gone, err := e.takenBack(ctx, gh, c); gone || err != nil {
 		return "ignored: the comment has been deleted", err
@@ -168,7 +169,7 @@ func (e *Engine) sayStatus(ctx context.Context, _ *github.Client, m *store.Missi
 func (e *Engine) cancel(ctx context.Context, _ *github.Client, m *store.Mission, c webhooks.Slash) (string, error) {
 	switch {
 	case m.Ended():
-		return "Mission " + m.ID + " has ended already (" + m.Outcome + ").", nil
+		return overAlready(m), nil
 	case m.Step == stepWaiting && m.Kind == store.KindIssue:
 		return "Mission " + m.ID + " has nothing running: it " + whatWaits(m) + " `/sandpiper discard` ends it.", nil
 	}
@@ -177,9 +178,18 @@ func (e *Engine) cancel(ctx context.Context, _ *github.Client, m *store.Mission,
 
 func (e *Engine) discard(ctx context.Context, _ *github.Client, m *store.Mission, c webhooks.Slash) (string, error) {
 	if m.Ended() {
-		return "Mission " + m.ID + " has ended already (" + m.Outcome + "); its sandbox is gone.", nil
+		return overAlready(m), nil
 	}
 	return "Mission " + m.ID + " is being discarded.", e.ask(ctx, m, wantDiscard, c.Author.Login)
+}
+
+// overAlready answers who asks something of a mission that has ended.
+func overAlready(m *store.Mission) string {
+	again := outcome.Cancelled.Next()
+	if onPull(m) {
+		again = outcome.Cancelled.NextOnPull()
+	}
+	return "Mission " + m.ID + " has ended already (" + m.Outcome + "). " + again
 }
 
 // retry begins the next attempt. An attempt whose pull request waits for people is not thrown away by it.
@@ -198,7 +208,7 @@ func (e *Engine) retry(ctx context.Context, gh *github.Client, m *store.Mission,
 	case m.Step == stepWaiting:
 		return "Mission " + m.ID + " " + whatWaits(m) + " Close it or say `/sandpiper discard` first; then `/sandpiper run` starts anew.", nil
 	case !m.Ended():
-		return "Mission " + m.ID + " is at work (" + m.Step + "). `/sandpiper cancel` stops it first.", nil
+		return "Mission " + m.ID + " is at work (" + wordsFor(m) + "). `/sandpiper cancel` stops it first.", nil
 	}
 	issue, err := e.issueOf(ctx, gh, m, c.Issue)
 	if err != nil {

@@ -196,7 +196,7 @@ func TestCase35RoundsAreCapped(t *testing.T) {
 	w := newWorld(t, calc(rounds(makesTwo, "echo 3 >sum.txt"), ".github/sandpiper.yml",
 		"agent: sh agent.sh\nbudget: {rounds: 2}\nchecks:\n  - {name: sum, run: 'grep -qx 1 sum.txt', required: true}\n"))
 	w.start()
-	_, pr := w.opened()
+	issue, pr := w.opened()
 	n := pr.GetNumber()
 	w.asks("rita", n, "REQUEST_CHANGES", "No.")
 	w.round(n, 2, "changed")
@@ -221,6 +221,11 @@ func TestCase35RoundsAreCapped(t *testing.T) {
 		p, _, err := w.as("rita").PullRequests.Get(t.Context(), "acme", "calc", n)
 		return err == nil && p.GetState() == "closed"
 	})
+	w.until("the issue says by whom", func() bool { return w.said(issue, "discarded by rita") })
+	w.until("it has heard that it was closed", func() bool { return strings.Contains(w.bot.text(), `"action":"closed"`) })
+	if w.said(issue, "closed by sandpiper") {
+		t.Errorf("the bot is said to have closed it: %q", w.comments(issue))
+	}
 }
 
 // TestCase14ForeignPushStopsTheBot until somebody hands the branch back, before a round and in the middle of one.

@@ -165,6 +165,8 @@ func TestCommands(t *testing.T) {
 	w.ended(n, "cancelled")
 	w.until("it is closed", func() bool { return strings.Contains(w.bot.text(), `"next":"ended"`) })
 	w.nothingLeft()
+	w.say("octavia", n, "/sandpiper fix")
+	w.until("who comes too late is told how to go on", func() bool { return w.said(n, "has ended already (cancelled). `/sandpiper retry` starts again") })
 	w.say("octavia", n, "/sandpiper retry")
 	w.until("a second run", func() bool {
 		return len(must1(filepath.Glob(filepath.Join(w.dir, "state/runs/*/exec/agent/log")))(t)) == 1
