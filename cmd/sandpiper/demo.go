@@ -91,18 +91,25 @@ func demo(ctx context.Context, out io.Writer, stay bool) error {
 	if last.Pull == 0 {
 		return errors.New("the mission ended without a pull request")
 	}
-	self := os.Args[0]
 	if !stay {
-		view.say("\nlook     %s demo --stay keeps both up, with the page of the pull request", self)
-		view.say("your own %s try --repo . --task task.md --agent ./agent.sh", self)
+		view.say("\nlook     %s demo --stay keeps both up, with the page of the pull request", os.Args[0])
+		view.say("your own %s try --repo . --task task.md --agent ./agent.sh", os.Args[0])
 		return nil
 	}
-	view.say("\nlook     %s/acme/calc/pull/%d", s.double.URL, last.Pull)
-	view.say("inside   SANDPIPER_STATE_DIR=%s %s sandbox list --all", filepath.Join(dir, "state"), self)
-	view.say("your own %s try --repo . --task task.md --agent ./agent.sh", self)
-	view.say("\nboth stay up; Ctrl-C ends them")
+	s.tellPages(view, last.Pull)
 	<-ctx.Done()
 	return nil
+}
+
+// tellPages says what a person can do with a stage that stays.
+func (s *stage) tellPages(view *show, pull int) {
+	view.say("\nlook     %s/acme/calc/pull/%d", s.double.URL, pull)
+	view.say("issue    %s/acme/calc/issues/1", s.double.URL)
+	view.say("say      curl -H 'Authorization: Bearer %s' %s/repos/acme/calc/issues/1/comments -d '{\"body\": \"/sandpiper help\"}'", s.double.Tokens["octavia"], s.double.URL)
+	view.say("         that was octavia; as rita, a colleague: %s; as walt, who may only read: %s", s.double.Tokens["rita"], s.double.Tokens["walt"])
+	view.say("inside   SANDPIPER_STATE_DIR=%s %s sandbox list --all", filepath.Join(s.dir, "state"), os.Args[0])
+	view.say("your own %s try --repo . --task task.md --agent ./agent.sh", os.Args[0])
+	view.say("\nboth stay up; Ctrl-C ends them")
 }
 
 const demoPrefix = "sandpiper-demo-"

@@ -73,13 +73,13 @@ func (o doubleOptions) serve(ctx context.Context, out io.Writer, log *slog.Logge
 	return server.Close()
 }
 
-// populate makes an organisation with two people who may write, and the App as app.yml describes it.
+// populate makes an organisation with two people who may write and one who may read only, and the App as app.yml describes it.
 func (o doubleOptions) populate(s *github.Server) (doubleReady, error) {
 	owner, _, ok := strings.Cut(o.repo, "/")
 	if !ok {
 		return doubleReady{}, usageError(errors.New("--repo is owner/name"))
 	}
-	for _, login := range []string{"olga", "octavia", "rita"} {
+	for _, login := range []string{"olga", "octavia", "rita", "walt"} {
 		if _, err := s.AddUser(login); err != nil {
 			return doubleReady{}, err
 		}
@@ -109,8 +109,11 @@ func (o doubleOptions) populate(s *github.Server) (doubleReady, error) {
 	}
 	ready := doubleReady{URL: s.URL(), AppID: app.ID, Key: string(app.PrivateKeyPEM()), Tokens: map[string]string{}}
 	write, _ := github.ParseRole("write")
-	for _, login := range []string{"octavia", "rita"} {
-		if err := s.SetRole(o.repo, login, write); err != nil {
+	for _, login := range []string{"octavia", "rita", "walt"} {
+		if login != "walt" {
+			err = s.SetRole(o.repo, login, write)
+		}
+		if err != nil {
 			return ready, err
 		}
 		if ready.Tokens[login], err = s.PersonalToken(login); err != nil {
