@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -138,8 +139,13 @@ func (e *Engine) deliverAll(ctx context.Context) {
 // survive keeps a defect of ours in one delivery from ending the bot. The delivery comes again when its claim runs out.
 func (e *Engine) survive(what string) {
 	if r := recover(); r != nil {
-		e.Log.Error("panic", "at", what, "panic", fmt.Sprint(r))
+		e.panicked(r, "at", what)
 	}
+}
+
+// panicked logs a defect of ours with the place where it is. It is called by the function that has recovered.
+func (e *Engine) panicked(r any, where ...any) {
+	e.Log.Error("panic", append(where, "panic", fmt.Sprint(r), "stack", string(debug.Stack()))...)
 }
 
 func (e *Engine) untilDelivery(ctx context.Context) time.Duration {

@@ -112,12 +112,13 @@ func (e *Engine) interrupt(id string) {
 	}
 }
 
-// parkable bounds the waiting for something that goes on by itself.
+// parkable bounds the waiting for something that goes on by itself. It has no deadline: whoever is in it gives context.Canceled as its
+// error, which is no failure of the step, and not DeadlineExceeded, which is one of a call.
 func (e *Engine) parkable(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	ctx, timeout := context.WithTimeoutCause(ctx, parkAfter, errParked)
+	timer := time.AfterFunc(parkAfter, func() { cancel(errParked) })
 	stop := context.AfterFunc(e.life, func() { cancel(errParked) })
-	return ctx, func() { stop(); timeout(); cancel(nil) }
+	return ctx, func() { stop(); timer.Stop(); cancel(nil) }
 }
 
 // tick does steps, each of which is saved before the next one begins.
@@ -187,7 +188,7 @@ func (e *Engine) once(ctx context.Context, m *store.Mission) error {
 func (e *Engine) work(ctx context.Context, m *store.Mission) (_ next, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			e.Log.Error("panic", "mission", m.ID, "step", m.Step, "panic", fmt.Sprint(r))
+			e.panicked(r, "mission", m.ID, "step", m.Step)
 			err = errors.New("the bot met a defect of its own")
 		}
 	}()
