@@ -208,15 +208,20 @@ func (e *Engine) work(ctx context.Context, m *store.Mission) (_ next, err error)
 // long is after how many failures in a row people are told what is waited for: about a minute.
 const long = 6
 
+// failuresLike counts the failures of a step that were of the kind of an error.
+func failuresLike(m *store.Mission, err error) *int {
+	if outcome.Passes(err) {
+		return &m.Failures
+	}
+	return &m.Defects
+}
+
 // failed decides what becomes of a mission whose step ended in an error.
 func (e *Engine) failed(ctx context.Context, log *slog.Logger, m *store.Mission, err error) (Result, error) {
 	if errors.Is(err, context.Canceled) || errors.Is(err, errInterrupted) || errors.Is(err, errParked) {
 		return ResultWaiting, nil // shutting down, or a person's wish: the step is found again as it is
 	}
-	failures := &m.Defects
-	if outcome.Passes(err) {
-		failures = &m.Failures
-	}
+	failures := failuresLike(m, err)
 	retry, final := outcome.Judge(err, *failures)
 	if limited := (*installation.ErrLimited)(nil); !errors.As(err, &limited) { // to be told to wait is no failure
 		*failures++

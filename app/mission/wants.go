@@ -42,10 +42,15 @@ func (e *Engine) obey(ctx context.Context, m *store.Mission) (next, error) {
 	case wantMerged:
 		m.Message = fmt.Sprintf("the pull request was merged by %s", m.WantBy)
 	case wantDiscard:
+		text := "discarded by " + m.WantBy
 		if err := e.closePull(ctx, m); err != nil {
-			return next{}, err
+			_, final := outcome.Judge(err, *failuresLike(m, err))
+			if final == nil {
+				return next{}, err
+			}
+			text += fmt.Sprintf("; pull request #%d could not be closed, so close it there: %s", m.Pull, e.Redact(final.Message))
 		}
-		m.Outcome, m.Message = string(outcome.Cancelled), "discarded by "+m.WantBy
+		m.Outcome, m.Message = string(outcome.Cancelled), text
 	default:
 		return next{}, fmt.Errorf("want %q of mission %s is not known", m.Want, m.ID)
 	}
