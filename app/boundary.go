@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -126,6 +127,7 @@ func (b *boundary) closed() string {
 			out = append(out, fmt.Sprintf("backend %s is closed: %s", name, r.Why()))
 		}
 	}
+	slices.Sort(out)
 	return strings.Join(out, "; ")
 }
 

@@ -142,6 +142,22 @@ func (m *Manager) Diff(ctx context.Context, id ID, w io.Writer) error {
 
 // collected gives the two commits. A discarded sandbox has those that were kept.
 func (m *Manager) collected(ctx context.Context, id ID) (key, base, result string, err error) {
+	return m.ends(ctx, id, func(*run) error { return nil })
+}
+
+// settled is collected for a sandbox in which nothing runs.
+func (m *Manager) settled(ctx context.Context, id ID) (key, base, result string, err error) {
+	return m.ends(ctx, id, func(r *run) error {
+		busy, err := m.quiet(ctx, r)
+		if err == nil {
+			busy.Unlock() // no command can begin while the lock of the sandbox is held
+		}
+		return err
+	})
+}
+
+// ends gives the two commits of a sandbox if that is allowed in its state.
+func (m *Manager) ends(ctx context.Context, id ID, allowed func(*run) error) (key, base, result string, err error) {
 	r, err := m.acquire(ctx, id)
 	var gone *ErrState
 	if errors.As(err, &gone) {
@@ -155,6 +171,9 @@ func (m *Manager) collected(ctx context.Context, id ID) (key, base, result strin
 		return "", "", "", err
 	}
 	defer r.release()
+	if err := allowed(r); err != nil {
+		return "", "", "", err
+	}
 	result, err = m.result(ctx, r)
 	return r.rec.Source.Key, r.rec.Source.Base, result, err
 }

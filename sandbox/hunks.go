@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -46,8 +48,8 @@ func (m *Manager) selected(ctx context.Context, key, base, result string, all []
 			taken = append(taken, cut)
 		}
 	}
-	for _, parts := range named {
-		return nil, &ErrSelection{parts[0].entry, "the file did not change"}
+	for _, path := range slices.Sorted(maps.Keys(named)) {
+		return nil, &ErrSelection{named[path][0].entry, "the file did not change"}
 	}
 	return taken, nil
 }

@@ -90,30 +90,6 @@ func (m *Manager) Promote(ctx context.Context, id ID, sel Selection, spec Commit
 	return p, m.Promoted(ctx, id)
 }
 
-// settled gives the base and what was collected of a sandbox in which nothing runs.
-func (m *Manager) settled(ctx context.Context, id ID) (key, base, result string, err error) {
-	r, err := m.acquire(ctx, id)
-	var gone *ErrState
-	if errors.As(err, &gone) {
-		rec, rerr := m.Record(id)
-		if rerr == nil && rec.Result == "" {
-			rerr = gone
-		}
-		return rec.Source.Key, rec.Source.Base, rec.Result, rerr
-	}
-	if err != nil {
-		return "", "", "", err
-	}
-	defer r.release()
-	busy, err := m.quiet(ctx, r)
-	if err != nil {
-		return "", "", "", err
-	}
-	busy.Unlock() // no command can begin while the lock of the sandbox is held
-	result, err = m.result(ctx, r)
-	return r.rec.Source.Key, r.rec.Source.Base, result, err
-}
-
 // build makes the commit and says what is in it and what is not.
 func (m *Manager) build(ctx context.Context, key, base, result string, sel Selection, spec CommitSpec) (Promotion, error) {
 	// Without renames: each path is selected for itself, so that a rename cannot carry a deletion past the selection.

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -54,10 +55,14 @@ func (m *Manager) Start(ctx context.Context, id ID, name string, c Command) erro
 
 // prepare writes the command down. begun says that it was started before, whatever became of it.
 func (m *Manager) prepare(r *run, j job, name string, c Command) (begun bool, err error) {
+	want, err := roundTrip(started{Name: name, Command: c})
+	if err != nil {
+		return false, fmt.Errorf("command %q of sandbox %s: %w", name, r.id, err)
+	}
 	var s started
 	err = durable.ReadJSON(j.file("command.json"), &s)
 	switch {
-	case err == nil && !reflect.DeepEqual(s, roundTrip(started{Name: name, Command: c})):
+	case err == nil && !reflect.DeepEqual(s, want):
 		return false, fmt.Errorf("command %q of sandbox %s exists and is another one", name, r.id)
 	case err == nil:
 		if exists(j.file("began.json")) || exists(j.file("exit.json")) {
@@ -199,26 +204,13 @@ func inherited(name string) *os.File {
 	return os.NewFile(uintptr(fd), name)
 }
 
-// roundTrip gives a command as it reads from its file: an empty list there is a nil one.
-func roundTrip(s started) started {
-	if len(s.Command.Argv) == 0 {
-		s.Command.Argv = nil
+// roundTrip gives a command as it reads from its file, where an empty list is none.
+func roundTrip(s started) (back started, err error) {
+	text, err := json.Marshal(s)
+	if err == nil {
+		err = json.Unmarshal(text, &back)
 	}
-	if len(s.Command.Env) == 0 {
-		s.Command.Env = nil
-	}
-	if len(s.Command.Binds) == 0 {
-		s.Command.Binds = nil
-	}
-	if len(s.Command.Network) == 0 {
-		s.Command.Network = nil
-	}
-	if g := s.Command.Broker; g != nil && len(g.Models) == 0 {
-		grant := *g
-		grant.Models = nil
-		s.Command.Broker = &grant
-	}
-	return s
+	return back, err
 }
 
 // Supervise runs a command that Start has written down, in a process of its own. It returns at once when the command was begun

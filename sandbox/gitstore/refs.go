@@ -20,7 +20,7 @@ func (s *Stores) Resolve(ctx context.Context, key, rev string) (string, error) {
 	out, err := s.Read(ctx, key, git.Call{Args: []string{"rev-parse", "--verify", "--quiet", "--end-of-options", rev + "^{commit}"}})
 	if err != nil {
 		// --quiet: exit 1 and not a word when there is no such thing
-		if e, ok := err.(*git.Error); ok && (e.Exit == 1 || e.Exit == 128) {
+		if e := (*git.Error)(nil); errors.As(err, &e) && (e.Exit == 1 || e.Exit == 128) {
 			return "", fmt.Errorf("resolve %s in store %s: %w", rev, key, git.ErrNoRef)
 		}
 		return "", fmt.Errorf("resolve %s: %w", rev, err)

@@ -9,8 +9,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -207,7 +209,7 @@ func (r *round) store(ctx context.Context, key string) error {
 			lost[sandbox.ID(id)] = true
 		}
 	}
-	for id := range lost {
+	for _, id := range slices.Sorted(maps.Keys(lost)) {
 		if !r.DryRun {
 			if err := r.Manager.DropRefs(ctx, key, id); err != nil {
 				return err
