@@ -1,6 +1,7 @@
 package container_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/netip"
@@ -93,6 +94,31 @@ cat /proc/1/environ /proc/1/mem 2>/dev/null && echo READ; ls /proc/1/cwd/ 2>/dev
 	}
 	if _, err := f.Manager.Discard(t.Context(), id); err != nil {
 		t.Error(err)
+	}
+}
+
+// A command may change the limits of the first process, which is of its user, so that it cannot say any more how the command has ended. What
+// it did is on record all the same.
+func TestFirstProcessIsSilenced(t *testing.T) {
+	needsRuntime(t)
+	if _, err := exec.LookPath("perl"); err != nil {
+		t.Skip("perl is not installed")
+	}
+	f := sandboxtest.New(t, open)
+	repo := sandboxtest.NewRepo(t)
+	repo.Commit()
+	id := f.Create(t, repo)
+	c := sandbox.Command{Network: []string{"good.example"}, Argv: []string{"perl", "-MIO::Socket::INET", "-e", `
+$s = IO::Socket::INET->new("127.0.0.1:3128") or die; print $s "CONNECT evil.example:443 HTTP/1.1\r\n\r\n"; <$s>; print STDERR "bwrap: told";
+$l = pack("QQ", 0, 0); syscall(302, 1, 7, $l, 0) == 0 or die`}}
+	var said bytes.Buffer
+	exit, err := f.Manager.Run(t.Context(), id, c, sandbox.Stdio{Err: &said})
+	if err != nil || exit.Reason != sandbox.Signaled || exit.Code != 137 || !strings.Contains(said.String(), "told") {
+		t.Errorf("ended with %+v, %v, and said %q", exit, err, said.String())
+	}
+	rec, err := f.Manager.Record(id)
+	if err != nil || len(rec.Findings) != 1 || rec.Findings[0].Kind != "net.denied" {
+		t.Errorf("findings: %+v, %v", rec.Findings, err)
 	}
 }
 

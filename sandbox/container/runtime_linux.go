@@ -56,6 +56,7 @@ case $1 in
 *) command -v -- "$1" >/dev/null || no=127 ;;
 esac
 [ -z "$no" ] || { printf '{"not-started":%d}\n' $no >&3; exit $no; }
+printf '{"begun":true}\n' >&3
 "$@" <&6 >&4 2>&5 3>&- 4>&- 5>&- 6<&-
 printf '{"exit-code":%d}\n' $? >&3`
 

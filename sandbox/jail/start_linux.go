@@ -45,7 +45,9 @@ type status struct {
 	PIDNS    uint64 `json:"pid-namespace"`
 	ExitCode *int   `json:"exit-code"`
 
-	NotStarted int `json:"not-started"` // by a runtime
+	// By a runtime.
+	NotStarted int  `json:"not-started"`
+	Begun      bool `json:"begun"`
 }
 
 // launch collects what bubblewrap is started with: arguments that name descriptors, and those, in the order of their numbers.

@@ -37,17 +37,24 @@ func (t *tree) release() {
 
 // exitCode is the status of the command, or nil when it was not executed or bubblewrap was killed. Call it once, at the
 // end: it waits until bubblewrap has closed its side.
-func (t *tree) exitCode() *int {
+//
+// A command that has begun in a container can keep the first process from telling, by the limits of that one, which is of the same user: it
+// has run all the same, and is as one that was killed.
+func (t *tree) exitCode() (code *int) {
 	for {
 		var st status
 		if err := t.status.Decode(&st); err != nil {
-			return nil
+			return code
 		}
 		if t.notStarted = st.NotStarted; t.notStarted != 0 {
 			return nil
 		}
 		if st.ExitCode != nil {
 			return st.ExitCode
+		}
+		if st.Begun {
+			killed := 128 + int(unix.SIGKILL)
+			code = &killed
 		}
 	}
 }
