@@ -78,8 +78,7 @@ func clean(s string, limit int) string {
 			continue
 		}
 		if space {
-			b.WriteByte(' ')
-			space = false
+			text, space = " "+text, false
 		}
 		if b.Len()+len(text) > limit-len("…") {
 			b.WriteString("…")

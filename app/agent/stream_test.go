@@ -252,6 +252,7 @@ func FuzzParsers(f *testing.F) {
 		}
 	}
 	f.Add([]byte("\x1b[\x1b]\xff\x00{"))
+	f.Add([]byte(strings.Repeat("x", maxLine-len("…")) + " y")) // cut after a space
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for _, name := range append(policy.Profiles(), "") {
 			p := newPlain()
