@@ -71,7 +71,7 @@ func numbers(from, to int64) string {
 
 // VerifyChain reads the whole chain of a database. Its order is that of the numbers.
 func VerifyChain(ctx context.Context, chain Chain) (*Report, error) {
-	r := &Report{Where: "database"}
+	r := &Report{Where: "database", Problems: []string{}}
 	for after := int64(0); ; {
 		rows, err := chain.Audit(ctx, after, page)
 		if err != nil {
@@ -118,7 +118,7 @@ func (f *Files) Verify() (*Report, error) {
 
 // VerifyFiles reads files that hold one chain, in the order given.
 func VerifyFiles(paths ...string) (*Report, error) {
-	r := &Report{Where: "files"}
+	r := &Report{Where: "files", Problems: []string{}}
 	for _, path := range paths {
 		for one, err := range linesOf(path) {
 			if err != nil && one.record.Seq == 0 {

@@ -59,7 +59,10 @@ func newMissionsCommand() *cobra.Command {
 		&cobra.Command{Use: "cancel MISSION", Short: "End a mission", Args: exactArgs(1, "a mission"),
 			RunE: onStore(func(ctx context.Context, out io.Writer, s *store.Store, args []string) error {
 				m, err := s.Cancel(ctx, args[0], operator(), time.Now())
-				if err != nil {
+				switch {
+				case errors.Is(err, store.ErrOver):
+					return fmt.Errorf("mission %s has ended already; 'sandpiper missions retry %[1]s' starts it again", args[0])
+				case err != nil:
 					return noMission(args[0], err)
 				}
 				return saidOf(out, m, "is being cancelled", *asJSON)
@@ -67,7 +70,10 @@ func newMissionsCommand() *cobra.Command {
 		&cobra.Command{Use: "retry MISSION", Short: "Start an ended mission again", Args: exactArgs(1, "a mission"),
 			RunE: onStore(func(ctx context.Context, out io.Writer, s *store.Store, args []string) error {
 				m, err := s.Again(ctx, args[0], time.Now())
-				if err != nil {
+				switch {
+				case errors.Is(err, store.ErrOver):
+					return fmt.Errorf("mission %s has not ended; cancel it first: 'sandpiper missions cancel %[1]s'", args[0])
+				case err != nil:
 					return noMission(args[0], err)
 				}
 				return saidOf(out, m, "begins", *asJSON)

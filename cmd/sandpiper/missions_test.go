@@ -61,7 +61,7 @@ func TestMissionsCommand(t *testing.T) {
 	}
 	w.ended(n, "cancelled")
 	w.until("it is closed", func() bool { return strings.Contains(w.bot.text(), `"next":"ended"`) })
-	if out, code := w.program("missions", "cancel", id); code != 1 || !strings.Contains(out, "ended already") {
+	if out, code := w.program("missions", "cancel", id); code != 1 || !strings.Contains(out, "ended already; 'sandpiper missions retry "+id) {
 		t.Errorf("cancel of an ended mission: %d, %s", code, out)
 	}
 	if out, code := w.program("missions", "retry", id); code != 0 {

@@ -65,6 +65,12 @@ file'; git -c user.name=agent -c user.email=a@invalid commit -qam own`)
 	if got := b.want(0, "reap", "--dry-run", "--older-than", "1ns"); !strings.Contains(got, "stays "+id) {
 		t.Errorf("reap: %s", got)
 	}
+	if got := b.want(0, "reap", "--dry-run", "--json"); strings.Contains(got, "null") { // a program goes over lists
+		t.Errorf("reap as JSON: %s", got)
+	}
+	if got := b.want(0, "audit", "verify", "--json"); strings.Contains(got, "null") {
+		t.Errorf("the audit as JSON: %s", got)
+	}
 	b.want(0, "sandbox", "keep", id, "--end")
 	if got := b.want(0, "reap", "--dry-run", "--older-than", "1ns"); got != "would be discarded "+id {
 		t.Errorf("reap: %s", got)

@@ -68,7 +68,7 @@ func Reap(ctx context.Context, o Options) (Report, error) {
 	if o.Live == nil {
 		o.Live = func(sandbox.ID) bool { return false }
 	}
-	r := &round{Options: o, now: o.Now(), report: Report{Skipped: map[string]string{}}}
+	r := &round{Options: o, now: o.Now(), report: Report{Discarded: []sandbox.ID{}, Forgotten: []sandbox.ID{}, Removed: []string{}, Skipped: map[string]string{}}}
 	for _, step := range []func(context.Context) error{r.runs, r.unborn, r.archives, r.stores, r.upkeep, r.layers, r.care} {
 		if err := step(ctx); err != nil {
 			r.errs = append(r.errs, err)
