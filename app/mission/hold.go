@@ -126,14 +126,18 @@ func because(g gates.Result) string {
 	return text
 }
 
+// holding is the level from which a gate keeps a mission's offer from being made.
+func holding(m *store.Mission) gates.Level {
+	if isFork(m) { // a suggestion is no draft: whoever may push takes it with a click
+		return gates.Draft
+	}
+	return gates.Block
+}
+
 // hold ends the work on an offer that a gate blocks. The result is kept and the mission stays open: a person can leave out
 // what the gate found, or say that it may be.
 func (e *Engine) hold(m *store.Mission, o offer) (next, bool) {
-	level := gates.Block
-	if isFork(m) { // a suggestion is no draft: whoever may push takes it with a click
-		level = gates.Draft
-	}
-	blocked := o.held(level)
+	blocked := o.held(holding(m))
 	if len(blocked) == 0 {
 		return next{}, false
 	}
@@ -149,9 +153,20 @@ func (e *Engine) hold(m *store.Mission, o offer) (next, bool) {
 	return next{step: stepArchive, found: m.Message}, true
 }
 
-// onHold says whether a mission waits for a person because of a gate.
-func onHold(m *store.Mission) bool {
-	return (m.Step == stepArchive || m.Step == stepWaiting) && !strings.HasPrefix(m.Message, outcome.BranchMoved) && (m.Outcome == string(outcome.BlockedByPolicy) || m.Outcome == string(outcome.BlockedByRule))
+// onHold says whether a mission waits for a person because of a gate, by what is recorded of its present offer.
+func (e *Engine) onHold(ctx context.Context, m *store.Mission) (bool, error) {
+	if m.Step != stepArchive && m.Step != stepWaiting {
+		return false, nil
+	}
+	run, err := e.Store.Run(ctx, m.Run)
+	if errors.Is(err, store.ErrNone) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	o, err := offerOf(run)
+	return len(o.held(holding(m))) > 0, err
 }
 
 // whatWaits says what of a mission waits for people.

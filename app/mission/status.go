@@ -166,7 +166,11 @@ func (e *Engine) statusText(ctx context.Context, m *store.Mission) string {
 	e.boundaryTable(ctx, m, row)
 	if m.Outcome != "" {
 		row("took", m.UpdatedAt.Sub(m.CreatedAt).Round(time.Second).String())
-		fmt.Fprintf(&b, "\n%s", nextOf(m))
+		after := nextOf(m)
+		if held, err := e.onHold(ctx, m); held && err == nil {
+			after = onHoldNext
+		}
+		fmt.Fprintf(&b, "\n%s", after)
 	} else {
 		row("for", e.Now().Sub(m.CreatedAt).Round(time.Second).String())
 		b.WriteString("\n`/sandpiper cancel` stops it.")
@@ -187,8 +191,6 @@ func trouble(m *store.Mission) string {
 func nextOf(m *store.Mission) string {
 	o := outcome.Outcome(m.Outcome)
 	switch {
-	case onHold(m):
-		return onHoldNext
 	case m.Pull > 0 && !m.Ended() && m.Step != stepClose && o != outcome.Changed:
 		return followNext
 	case isFork(m) && o == outcome.Changed:

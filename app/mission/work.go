@@ -179,11 +179,15 @@ func (e *Engine) archive(ctx context.Context, m *store.Mission) (next, error) {
 	if err := e.finish(ctx, m); err != nil {
 		return next{}, err
 	}
+	held, err := e.onHold(ctx, m)
+	if err != nil {
+		return next{}, err
+	}
 	found := fmt.Sprintf("for a review of %.7s by a person with write access other than %s", m.Head, m.Requester)
 	switch {
 	case m.Kind == store.KindChecks:
 		found = "for a new commit"
-	case onHold(m):
+	case held:
 		found = "for a person: " + m.Message
 	}
 	return next{step: stepWaiting, found: found}, nil // which looks whether more was asked meanwhile
