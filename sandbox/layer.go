@@ -101,15 +101,27 @@ func (m *Manager) saveLayer(ctx context.Context, r *run, key string) (Layer, err
 	if err != nil {
 		return l, err
 	}
-	for _, s := range l.Strays {
-		r.note([]Finding{{Run: r.id, Time: l.Made, Kind: "setup.stray", Severity: "low", Observer: "host",
-			Evidence: fmt.Sprintf("%s %q: not ignored, so not kept", s.Kind, s.Path), Outcome: "contained"}})
-	}
+	r.note(strays(r.id, l))
 	if err := m.save(r); err != nil {
 		return l, err
 	}
 	err = m.writeLayer(ctx, r, &l, b.Home(m.workspace(r)), ignored)
 	return l, err
+}
+
+// strays are findings of what is left out: the first ones by name, as a package can have a hundred thousand files.
+func strays(id ID, l Layer) (out []Finding) {
+	const named = 20
+	add := func(evidence string) {
+		out = append(out, Finding{Run: id, Time: l.Made, Kind: "setup.stray", Severity: "low", Observer: "host", Evidence: evidence, Outcome: "contained"})
+	}
+	for _, s := range l.Strays[:min(len(l.Strays), named)] {
+		add(fmt.Sprintf("%s %q: not ignored, so not kept", s.Kind, s.Path))
+	}
+	if more := len(l.Strays) - named; more > 0 {
+		add(fmt.Sprintf("and %d more", more))
+	}
+	return out
 }
 
 // writeLayer copies what is taken beside the place of the layer, and moves it there when it is whole.

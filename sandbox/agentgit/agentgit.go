@@ -70,11 +70,21 @@ const (
 	mostBytes   = 2 << 30 // as stored, deflated
 	mostTips    = 32
 	mostCommits = 1000
+	mostPacks   = 256              // a process for each
+	mostRefused = 20               // that are named
 	patience    = 10 * time.Minute // for one git command; a delta chain or a deflated bomb can take any time
 )
 
 // Import brings the commits in. What it brought in before it finds again. The error is for what is wrong on our side.
 func Import(ctx context.Context, o Options) (History, error) {
+	h, err := bringIn(ctx, o)
+	if more := len(h.Refused) - mostRefused; more > 0 {
+		h.Refused = append(h.Refused[:mostRefused], fmt.Sprintf("and %d more", more))
+	}
+	return h, err
+}
+
+func bringIn(ctx context.Context, o Options) (History, error) {
 	h := History{Head: o.Base, Commits: []Commit{}}
 	root, err := os.OpenRoot(o.Dir)
 	if err != nil {

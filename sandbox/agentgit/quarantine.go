@@ -96,10 +96,12 @@ func (q *quarantine) copyFile(name string) error {
 
 // copyPacks indexes packs anew: an index of the sandbox could say anything.
 func (q *quarantine) copyPacks(ctx context.Context) error {
-	for _, name := range list(q.from, "objects/pack") {
-		if !strings.HasSuffix(name, ".pack") {
-			continue
-		}
+	packs := slices.DeleteFunc(list(q.from, "objects/pack"), func(name string) bool { return !strings.HasSuffix(name, ".pack") })
+	if len(packs) > mostPacks {
+		q.h.Refused = append(q.h.Refused, fmt.Sprintf("%q and what follows: more than %d packs", packs[mostPacks], mostPacks))
+		packs = packs[:mostPacks]
+	}
+	for _, name := range packs {
 		f, ok := q.open(path.Join("objects/pack", name))
 		if !ok {
 			continue

@@ -157,6 +157,20 @@ with a body'
 
 // What git would not take from anybody it does not take from a sandbox either, and nothing of it comes into the store. The
 // configuration and hooks of the sandbox are never in force.
+// testOddObjects leaves more that is no object than anybody wants to read of, or to start a process for.
+func testOddObjects(t *testing.T, f Fixture) {
+	id := f.Create(t, small(t))
+	// 100 pipes, 256 packs, and that there are more of those, but for the 20 that are named.
+	f.Sh(t, id, `echo x >x; git add x; git commit -qm fine; cd /run/sandpiper/git/objects; mkdir -p ab; mkfifo $(seq -f ab/%038g 100); : | tee $(seq -f pack/p%g.pack 300)`)
+	h, err := f.Manager.AgentCommits(t.Context(), id)
+	if err != nil || len(h.Commits) != 1 || len(h.Refused) != 21 || h.Refused[20] != "and 337 more" {
+		t.Errorf("%d commits, %d refused, %v", len(h.Commits), len(h.Refused), err)
+	}
+	if rec, err := f.Manager.Record(id); err != nil || len(rec.Findings) != 21 {
+		t.Errorf("%d findings, %v", len(rec.Findings), err)
+	}
+}
+
 func testHostileCommits(t *testing.T, f Fixture) {
 	for name, script := range map[string]string{
 		"a tree with .git in it": `

@@ -46,6 +46,7 @@ var suite = []conformance{
 	{"RecoverNothing", testRecoverNothing},
 	{"AgentCommits", testAgentCommits},
 	{"HostileCommits", testHostileCommits},
+	{"OddObjects", testOddObjects},
 	{"Start", testStart},
 	{"StartTwice", testStartTwice},
 	{"Stop", testStop},
