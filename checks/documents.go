@@ -11,37 +11,53 @@ import (
 	"strings"
 )
 
-// sarif reads a SARIF 2.1.0 log (OASIS), which is a JSON document somewhere in the output.
-func (p *parser) sarif(log []byte) {
-	start := bytes.LastIndexByte(log[:bytes.Index(log, []byte(`"runs"`))], '{') // of the document: only its schema and version stand between
-	if start < 0 {
-		return
-	}
-	var doc struct {
-		Runs []struct {
-			Tool struct {
-				Driver struct{ Rules []sarifRule }
-			}
-			Results []struct {
-				RuleID       string `json:"ruleId"`
-				Level        string
-				Suppressions []struct{ Status string }
-				Message      struct{ Text string }
-				Locations    []struct {
-					Physical struct {
-						Artifact struct{ URI string } `json:"artifactLocation"`
-						Region   struct {
-							Line   int `json:"startLine"`
-							Column int `json:"startColumn"`
-						}
-					} `json:"physicalLocation"`
-				}
+// sarifLog is a SARIF 2.1.0 log (OASIS).
+type sarifLog struct {
+	Runs []struct {
+		Tool struct {
+			Driver struct{ Rules []sarifRule }
+		}
+		Results []struct {
+			RuleID       string `json:"ruleId"`
+			Level        string
+			Suppressions []struct{ Status string }
+			Message      struct{ Text string }
+			Locations    []struct {
+				Physical struct {
+					Artifact struct{ URI string } `json:"artifactLocation"`
+					Region   struct {
+						Line   int `json:"startLine"`
+						Column int `json:"startColumn"`
+					}
+				} `json:"physicalLocation"`
 			}
 		}
 	}
-	if json.NewDecoder(bytes.NewReader(log[start:])).Decode(&doc) != nil {
-		return
+}
+
+// sarif reads the JSON documents of the form that are somewhere in the output.
+func (p *parser) sarif(log []byte) {
+	for range 20 {
+		at := bytes.Index(log, []byte(`"runs"`))
+		if at < 0 {
+			return
+		}
+		start := bytes.LastIndexByte(log[:at], '{') // of the document: only its schema and version stand between
+		if start < 0 {
+			return
+		}
+		var doc sarifLog
+		decoder := json.NewDecoder(bytes.NewReader(log[start:]))
+		if decoder.Decode(&doc) != nil {
+			log = log[at+1:]
+			continue
+		}
+		p.sarifResults(doc)
+		log = log[start+int(decoder.InputOffset()):]
 	}
+}
+
+func (p *parser) sarifResults(doc sarifLog) {
 	for _, run := range doc.Runs {
 		for _, r := range run.Results {
 			if len(r.Suppressions) > 0 && r.Suppressions[0].Status != "rejected" {

@@ -4,7 +4,7 @@ import "bytes"
 
 // Kinds are the words that Check.Annotate knows beside none: which tools' forms a log is read for. Empty reads them all.
 func Kinds() []string {
-	return []string{"go", "generic", "eslint", "typescript", "python", "rust", "java", "tap", "junit", "sarif", "matcher"}
+	return []string{"go", "generic", "eslint", "typescript", "javascript", "python", "rust", "java", "tap", "junit", "sarif", "matcher"}
 }
 
 // reader reads the lines of one family of tools and says whether a line was its own.
@@ -18,7 +18,7 @@ func (p *parser) readers(kind string) (all []reader) {
 		reader
 	}{
 		{"matcher", matchers}, {"typescript", &typescript{p: p}}, {"java", &maven{p: p, frames: frames}}, {"java", frames}, {"eslint", &eslint{p: p}},
-		{"rust", &panics{p: p}}, {"rust", &arrows{p: p}}, {"python", &python{p: p}}, {"tap", &tap{p: p}}, {"go", &vetJSON{p: p}},
+		{"rust", &panics{p: p}}, {"rust", &arrows{p: p}}, {"python", &python{p: p}}, {"tap", &tap{p: p}}, {"go", &vetJSON{p: p}}, {"javascript", &javascript{p: p}},
 	} {
 		if kind == "" || kind == family.kind || kind == "python" && family.kind == "rust" { // ruff draws rustc's arrows
 			all = append(all, family.reader)
@@ -35,6 +35,7 @@ func (p *parser) documents(kind string, log []byte) {
 	}{
 		{"sarif", `"runs"`, (*parser).sarif}, {"eslint", `"filePath"`, (*parser).eslintJSON}, {"junit", "<testsuite", (*parser).junit},
 		{"rust", cargoSign, (*parser).cargoJSON}, {"rust", rustcSign, (*parser).rustcJSON},
+		{"python", ruffSign, jsonList(ruffSign)}, {"python", pylintSign, jsonList(pylintSign)}, {"generic", shellcheckSign, jsonList(shellcheckSign)},
 	} {
 		if kind != "" && kind != d.kind {
 			continue

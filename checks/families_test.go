@@ -70,6 +70,24 @@ func TestToolsGolden(t *testing.T) {
 	}
 }
 
+// TestToolsWithOtherEnds: what tools print is understood with the line ends of Windows, in colours, and behind a byte order mark too.
+func TestToolsWithOtherEnds(t *testing.T) {
+	t.Parallel()
+	files, _ := filepath.Glob("testdata/tools/*.txt")
+	for _, file := range files {
+		_, kind, tree, log, want := toolCase(t, file)
+		changed := map[string]string{"CRLF": strings.ReplaceAll(log, "\n", "\r\n"), "byte order mark": "\ufeff" + log}
+		if !strings.ContainsAny(log[:1], "[{<") { // documents have no colours
+			changed["colours"] = "\x1b[31m" + strings.ReplaceAll(log, "\n", "\x1b[0m\n\x1b[1;31m") + "\x1b[0m"
+		}
+		for how, log := range changed {
+			if diff := cmp.Diff(want, show(Parse(kind, []byte(log), Source{Root: "/workspace", Tree: tree}))); diff != "" {
+				t.Errorf("%s with %s (-want +got)\n%s", file, how, diff)
+			}
+		}
+	}
+}
+
 func FuzzTools(f *testing.F) {
 	files, _ := filepath.Glob("testdata/tools/*.txt")
 	tree := mapTree{}

@@ -12,6 +12,7 @@ import (
 // line that names the package comes last. So lines are held until the package is known.
 type goTest struct {
 	p       *parser
+	pkg     string   // that the lines are of, where it is named before them
 	test    string   // whose output the next lines are
 	nested  []string // without -v: the test that the marks at each depth named last
 	held    []held
@@ -53,9 +54,7 @@ func (t *goTest) line(line []byte) bool {
 func (t *goTest) mark(line []byte, depth int) bool {
 	t.indent = 0
 	if rest, ok := bytes.CutPrefix(line, []byte("=== ")); ok {
-		if f := bytes.Fields(rest); len(f) == 2 {
-			t.test, t.nested = string(f[1]), nil
-		}
+		t.section(bytes.Fields(rest))
 		return true
 	}
 	for _, m := range []struct {
@@ -73,6 +72,20 @@ func (t *goTest) mark(line []byte, depth int) bool {
 		return true
 	}
 	return false
+}
+
+// section reads what stands behind ===: RUN TestX of go test's, and gotestsum's own: "FAIL: internal/avg TestAvg (0.00s)".
+func (t *goTest) section(words [][]byte) {
+	switch {
+	case len(words) == 1 && string(words[0]) == "Failed": // all that was printed before comes again, by its package
+		*t = goTest{p: t.p}
+	case len(words) >= 3 && (string(words[0]) == "FAIL:" || string(words[0]) == "SKIP:"):
+		t.flush(t.pkg)
+		t.pkg, t.test = string(words[1]), string(words[2])
+		t.end(t.test, words[0][0] == 'F')
+	case len(words) == 2:
+		t.test, t.nested = string(words[1]), nil
+	}
 }
 
 func (t *goTest) end(test string, failed bool) {

@@ -43,8 +43,10 @@ func (m *matchers) line(line []byte) bool {
 		m.looked = true
 		m.load(".github/problem-matchers.json")
 	}
-	if line[0] == ':' && bytes.HasPrefix(line, []byte("::")) {
-		return m.command(string(line[2:]))
+	if line[0] == ':' || line[0] == ' ' {
+		if text, ok := bytes.CutPrefix(bytes.TrimLeft(line, " "), []byte("::")); ok {
+			return m.command(string(text))
+		}
 	}
 	if len(line) > matchedLine {
 		return false

@@ -65,12 +65,15 @@ func Parse(kind string, log []byte, src Source) Found {
 		}
 		p.text(text, goTool, line)
 	}
-	text.flush("")
+	text.flush(text.pkg)
 	for _, name := range sortedKeys(packages) {
 		packages[name].flush(name)
 	}
 	return p.found()
 }
+
+// bom is the byte order mark that .NET begins files with.
+const bom = "\ufeff"
 
 func sortedKeys(m map[string]*goTest) []string {
 	var keys []string
@@ -116,6 +119,7 @@ func (p *parser) text(t *goTest, goTool bool, line []byte) {
 	if bytes.IndexByte(line, 0x1b) >= 0 {
 		line = stripANSI(line)
 	}
+	line = bytes.TrimPrefix(line, []byte(bom))
 	if len(line) == 0 {
 		return
 	}
@@ -145,7 +149,7 @@ func (p *parser) generic(line []byte) {
 	for i, tries := 0, 0; tries < 8; tries++ {
 		colon := bytes.IndexByte(line[i:], ':')
 		if colon < 0 {
-			return
+			break
 		}
 		colon += i
 		i = colon + 1
@@ -169,6 +173,44 @@ func (p *parser) generic(line []byte) {
 		}
 		p.open = p.add(file, row, col, level(message), "", string(message))
 		return
+	}
+	p.inParens(line)
+}
+
+// inParens reads `src/a.cs(5,16): error CS0029: message`, which is Microsoft's form (MSBuild, cl, mcs), and `a.pas(4,8) Error: message`.
+func (p *parser) inParens(line []byte) {
+	for i, tries := 0, 0; tries < 4; tries++ {
+		open := bytes.IndexByte(line[i:], '(')
+		if open < 0 {
+			return
+		}
+		open += i
+		i = open + 1
+		row, end := number(line, i)
+		if row == 0 || open == 0 {
+			continue
+		}
+		col := 0
+		if end < len(line) && line[end] == ',' {
+			col, end = number(line, end+1)
+		}
+		for end < len(line) && (line[end] == ',' || line[end] == '-' || line[end] >= '0' && line[end] <= '9') { // to where it goes
+			end++
+		}
+		if end+2 >= len(line) || line[end] != ')' || line[end+1] != ':' && line[end+1] != ' ' {
+			continue
+		}
+		message := bytes.TrimSpace(line[end+2:])
+		if bytes.HasSuffix(message, []byte("proj]")) { // MSBuild names the project
+			message = bytes.TrimSpace(message[:max(bytes.LastIndexByte(message, '['), 0)])
+		}
+		if line[end+1] == ' ' && !bytes.Contains(message[:min(len(message), 16)], []byte(": ")) { // prose
+			continue
+		}
+		if file := p.locate(line[:open]); file != "" && hasLetter(message) {
+			p.open = p.add(file, row, col, level(message), "", string(message))
+			return
+		}
 	}
 }
 
@@ -221,8 +263,29 @@ func (p *parser) resolve(printed []byte) string {
 	} else if file = p.inTree(path.Join(p.src.Dir, name)); file == "" && p.src.Dir != "" {
 		file = p.inTree(name)
 	}
+	if file == "" && (strings.Contains(name, `\`) || len(name) > 3 && name[1:3] == ":/") {
+		file = p.windows(strings.ReplaceAll(name, `\`, "/"))
+	}
 	p.paths[string(printed)] = file
 	return file
+}
+
+// windows finds the file of a path of Windows'. Of one with a drive the longest end that exists is taken: where the tree lay there is
+// not known.
+func (p *parser) windows(name string) string {
+	rooted := len(name) > 2 && name[1] == ':'
+	for tries := 0; tries < 12; tries++ {
+		file := p.inTree(path.Join(p.src.Dir, name))
+		if file == "" {
+			file = p.inTree(name)
+		}
+		_, below, more := strings.Cut(name, "/")
+		if file != "" || !rooted || !more {
+			return file
+		}
+		name = below
+	}
+	return ""
 }
 
 func hasLetter(b []byte) bool {

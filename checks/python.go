@@ -14,7 +14,8 @@ type python struct {
 	file    string // the last frame of a traceback in the tree
 	row     int
 	inStack bool
-	at      held // the last `a.py:12: in name` of pytest's short form, which stands before its reasons
+	at      held            // the last `a.py:12: in name` of pytest's short form, which stands before its reasons
+	summed  map[string]bool // files of which the summary alone tells
 }
 
 const reasonMost = 20 // lines
@@ -39,6 +40,8 @@ func (y *python) line(line []byte) bool {
 		return y.raised(line)
 	case line[0] == '=' && len(y.reason) > 0:
 		y.short()
+	case line[0] == 'F' && bytes.HasPrefix(line, []byte("FAILED ")):
+		return y.summary(line[len("FAILED "):])
 	case line[0] != ' ' && line[0] != '>' && bytes.Contains(line, []byte(".py:")):
 		return y.named(line)
 	}
@@ -101,4 +104,47 @@ func (y *python) named(line []byte) bool {
 	y.p.add(file, row, 0, "failure", y.test, strings.Join(y.reason, "\n"))
 	y.reason = nil
 	return true
+}
+
+// summary reads `src/test_p.py::TestB::test_b[1] - ValueError: no 1`, where pytest prints nothing else of it (--tb=no): it stands where
+// the test does.
+func (y *python) summary(line []byte) bool {
+	id, reason, _ := bytes.Cut(line, []byte(" - "))
+	name, test, ok := strings.Cut(string(id), "::")
+	file := y.p.resolve([]byte(name))
+	if !ok || file == "" {
+		return false
+	}
+	if !y.summed[file] {
+		for told := range y.p.seen {
+			if told.path == file {
+				return true
+			}
+		}
+		if y.summed == nil {
+			y.summed = map[string]bool{}
+		}
+		y.summed[file] = true
+	}
+	y.p.add(file, y.p.defined(file, test), 0, "failure", strings.ReplaceAll(test, "::", "."), orElse(string(reason), "failed"))
+	return true
+}
+
+// defined is the line on which a test begins, or the first.
+func (p *parser) defined(file, test string) int {
+	data, err := p.src.Tree.Read(file)
+	if err != nil || len(data) > 1<<20 {
+		return 1
+	}
+	test, _, _ = strings.Cut(test, "[")
+	at := 0
+	for part := range strings.SplitSeq(test, "::") {
+		for _, word := range []string{"class ", "def "} {
+			if found := bytes.Index(data[at:], []byte(word+part)); found >= 0 {
+				at += found
+				break
+			}
+		}
+	}
+	return bytes.Count(data[:at], []byte("\n")) + 1
 }

@@ -83,7 +83,7 @@ func (p *parser) rustJSON(log []byte, sign string, decode func([]byte) (rustMess
 		if !bytes.Contains(line, []byte(sign)) {
 			continue
 		}
-		m, err := decode(line)
+		m, err := decode(bytes.TrimPrefix(line, []byte(bom)))
 		if err != nil {
 			continue
 		}

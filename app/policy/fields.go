@@ -114,7 +114,7 @@ func (r *reader) setup(n ast.Node, key string) []Step {
 
 // annotateKinds are the forms of output that checks are read for; package checks has a reader for each.
 func annotateKinds() []string {
-	return []string{"go", "generic", "eslint", "typescript", "python", "rust", "java", "tap", "junit", "sarif", "matcher"}
+	return []string{"go", "generic", "eslint", "typescript", "javascript", "python", "rust", "java", "tap", "junit", "sarif", "matcher"}
 }
 
 func (r *reader) checks(n ast.Node, key string) []Check {
