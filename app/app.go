@@ -68,7 +68,7 @@ func New(ctx context.Context, c *config.Config, o Options) (_ *App, err error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if err := c.NeedGitHub(); err != nil {
+	if err := errors.Join(c.NeedGitHub(), CheckSettings(c)); err != nil {
 		return nil, err
 	}
 	a := &App{Config: c, Log: o.Log, options: o, redactor: redact.New()}
@@ -81,7 +81,7 @@ func New(ctx context.Context, c *config.Config, o Options) (_ *App, err error) {
 		a.redactor.Add(s)
 	}
 	if err := os.MkdirAll(c.StateDir, 0o711); err != nil {
-		return nil, fmt.Errorf("state directory: %w", err)
+		return nil, fmt.Errorf("SANDPIPER_STATE_DIR: %w", err)
 	}
 	if a.lock, err = lockState(ctx, c.StateDir); err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func New(ctx context.Context, c *config.Config, o Options) (_ *App, err error) {
 		return nil, err
 	}
 	if a.Store, err = store.Open(ctx, c.Database()); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("DATABASE_URL: %w", err)
 	}
 	a.audit = audit.New(audit.Options{Chain: a.Store, Dir: AuditDir(c.StateDir), Redact: a.redactor.String, Log: o.Log, Now: o.Now})
 	if err = a.openSandboxes(o); err != nil {
@@ -119,7 +119,7 @@ func New(ctx context.Context, c *config.Config, o Options) (_ *App, err error) {
 		},
 	}, c.Backend)
 	if a.listener, err = net.Listen("tcp", c.Listen); err != nil {
-		return nil, fmt.Errorf("listen: %w", err)
+		return nil, fmt.Errorf("SANDPIPER_LISTEN: %w", err)
 	}
 	return a, nil
 }

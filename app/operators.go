@@ -37,7 +37,7 @@ func (a *App) newOperators(ctx context.Context) (*operators, error) {
 	}
 	o.listener, err = net.Listen("tcp", a.Config.OpsListen)
 	if err != nil && a.Config.Given("SANDPIPER_OPS_LISTEN") {
-		return nil, fmt.Errorf("listen for operators: %w", err)
+		return nil, fmt.Errorf("SANDPIPER_OPS_LISTEN: %w", err)
 	}
 	if err != nil {
 		a.Log.Warn("no metrics: the operators' address cannot be had; set SANDPIPER_OPS_LISTEN", "error", err)

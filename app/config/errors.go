@@ -2,6 +2,7 @@ package config
 
 import (
 	"log/slog"
+	"net/netip"
 	"reflect"
 	"strings"
 	"time"
@@ -60,6 +61,8 @@ func form(t reflect.Type) string {
 		return "a size"
 	case reflect.TypeFor[slog.Level]():
 		return "a log level"
+	case reflect.TypeFor[netip.Prefix](), reflect.TypeFor[[]netip.Prefix]():
+		return "a network"
 	}
 	return "a whole number"
 }
@@ -72,6 +75,8 @@ func example(t reflect.Type) string {
 		return "512MiB or 4GiB"
 	case reflect.TypeFor[slog.Level]():
 		return "info"
+	case reflect.TypeFor[netip.Prefix](), reflect.TypeFor[[]netip.Prefix]():
+		return "10.1.0.0/16"
 	}
 	return "4"
 }

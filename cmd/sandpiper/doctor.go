@@ -59,6 +59,9 @@ func newDoctorCommand() *cobra.Command {
 		Args:  exactArgs(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, problems := config.Load(os.Environ())
+			if problems == nil {
+				problems = app.CheckSettings(c)
+			}
 			doctor := &setup.Doctor{Config: c, Problems: problems, Manifest: sandpiper.AppManifest}
 			doctor.Probe = func(ctx context.Context, backend string) probe.Result { return probeBeside(ctx, *c, backend) }
 			report := doctor.Examine(cmd.Context())

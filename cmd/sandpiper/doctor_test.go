@@ -13,6 +13,17 @@ import (
 	"github.com/sandpiper-bot/sandpiper/app/setup"
 )
 
+// TestServeWithoutSettings ends with the status by which a service manager knows that starting it again would not help.
+func TestServeWithoutSettings(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command(program, "serve")
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}
+	out, err := cmd.CombinedOutput()
+	if cmd.ProcessState.ExitCode() != 2 || !strings.Contains(string(out), "SANDPIPER_WEBHOOK_SECRETS") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 // TestDoctorCommand runs the doctor on machines that lack something. It says what, and what to do, in JSON too, and its exit
 // status says whether anything failed.
 func TestDoctorCommand(t *testing.T) {
@@ -30,6 +41,7 @@ func TestDoctorCommand(t *testing.T) {
 		"no user namespaces": {[]string{"bwrap", "--unshare-user", "--disable-userns", "--uid", "1234", "--dev-bind", "/", "/", program}, []string{path},
 			"sandbox", "user.max_user_namespaces", setup.Fail},
 		"state on tmpfs":       {[]string{program}, []string{path, "SANDPIPER_STATE_DIR=/dev/shm/sandpiper-doctor"}, "state directory", "local disk", setup.Warn},
+		"no policy":            {[]string{program}, []string{path, "SANDPIPER_POLICY_FILE=/nowhere"}, "SANDPIPER_POLICY_FILE", "policy check", setup.Fail},
 		"half of the settings": {[]string{program}, []string{path, "SANDPIPER_APP_ID=7"}, "SANDPIPER_WEBHOOK_SECRETS", "openssl rand", setup.Fail},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {

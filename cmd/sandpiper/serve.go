@@ -18,7 +18,9 @@ All settings come from the environment; 'sandpiper doctor' lists them with their
 GitHub delivers to PUBLIC_URL/webhook. /healthz says that the process is up, /readyz that it can work.
 
 The bot stops on SIGTERM or SIGINT: requests in flight are answered, steps under way are finished or parked, and agents
-go on under their supervisors. The next start finds them. A second signal ends it at once.`
+go on under their supervisors. The next start finds them. A second signal ends it at once.
+
+Exit status: 0 it was stopped, 1 it failed, 2 a setting is wrong or missing: to start it again would not help.`
 
 func newServeCommand() *cobra.Command {
 	return &cobra.Command{
@@ -36,6 +38,9 @@ func newServeCommand() *cobra.Command {
 				log.Warn("setting", "problem", w.String())
 			}
 			a, err := app.New(cmd.Context(), c, app.Options{Log: log})
+			if errors.As(err, new(*config.Error)) {
+				return usageError(err)
+			}
 			if err != nil {
 				return err
 			}
