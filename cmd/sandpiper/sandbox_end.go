@@ -146,9 +146,10 @@ func newSandboxKeep() *cobra.Command {
 	var reason string
 	var end bool
 	cmd := &cobra.Command{
-		Use:     "keep ID",
-		Short:   "Make the reaper leave a sandbox alone for a while",
-		Long:    "Make the reaper leave a sandbox alone for a while, or with --end let it have it again.",
+		Use:   "keep ID",
+		Short: "Make the reaper leave a sandbox alone for a while",
+		Long: "Make the reaper leave a sandbox alone for a while, or with --end let it have it again. The files of one that is discarded are\n" +
+			"gone; what is recorded of it is kept for that long at least, and the exit status is 4.",
 		Example: "  sandpiper sandbox keep r-abc-1 --for 240h --reason 'look at the flaky test'",
 		Args:    exactArgs(1, oneID),
 	}
@@ -167,10 +168,16 @@ func newSandboxKeep() *cobra.Command {
 			return err
 		}
 		rec, err := s.Record(id)
-		if err != nil || *asJSON {
-			return errors.Join(err, writeJSON(cmd.OutOrStdout(), rec.Keep))
+		if err == nil && *asJSON {
+			err = writeJSON(cmd.OutOrStdout(), rec.Keep)
 		}
-		if rec.Keep != nil {
+		switch {
+		case err != nil:
+			return err
+		case rec.Keep != nil && rec.State == sandbox.Discarded:
+			return exitError{4, fmt.Errorf("sandbox %s is discarded, so its files are gone; what is recorded of it is kept until %s, and 'sandpiper sandbox recover %s' brings them back",
+				id, keptUntil(rec).Local().Format(time.RFC1123), id)}
+		case rec.Keep != nil && !*asJSON:
 			fmt.Fprintln(cmd.ErrOrStderr(), "kept until", rec.Keep.Until.Local().Format(time.RFC1123))
 		}
 		return nil

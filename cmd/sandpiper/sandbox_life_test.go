@@ -89,6 +89,26 @@ file'; git -c user.name=agent -c user.email=a@invalid commit -qam own`)
 	b.want(4, "sandbox", "path", id)
 }
 
+// TestKeepOfADiscardedSandboxSaysSo: what is recorded of it is kept as asked, but who wanted the files has to know that they are gone.
+func TestKeepOfADiscardedSandboxSaysSo(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	id := b.create()
+	b.want(0, "sandbox", "discard", id)
+	code, out, said := b.run("", "sandbox", "keep", id)
+	if code != 4 || out != "" || !strings.Contains(said, "is discarded, so its files are gone") || !strings.Contains(said, "sandbox recover "+id) {
+		t.Errorf("exit status %d, %q, %q", code, out, said)
+	}
+	var kept struct{ Until time.Time }
+	if code, out, _ := b.run("", "sandbox", "keep", id, "--for", "2400h", "--json"); json.Unmarshal([]byte(out), &kept) != nil || code != 4 {
+		t.Fatalf("exit status %d, %q", code, out)
+	}
+	if got := b.want(0, "sandbox", "list", "--all"); !strings.Contains(got, "until "+kept.Until.Local().Format(time.DateOnly)) {
+		t.Errorf("it is not kept until %s:\n%s", kept.Until, got)
+	}
+	b.want(0, "sandbox", "keep", id, "--end")
+}
+
 func TestSandboxExitStatus(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
