@@ -66,6 +66,7 @@ func (r *Reporter) CompleteAll(ctx context.Context, gh *github.Client, t Target,
 
 // completeRuns concludes the runs of a key, or makes one that is concluded.
 func (r *Reporter) completeRuns(ctx context.Context, gh *github.Client, t Target, key ExternalID, runs []*github.CheckRun, res Result) (*github.CheckRun, error) {
+	res = r.fit(res)
 	if len(runs) == 0 && len(res.Annotations) <= batch {
 		u := r.final(t, key, res, res.Annotations, "")
 		run, _, err := gh.Checks.CreateCheckRun(ctx, t.Owner, t.Repo, github.CreateCheckRunOptions{
@@ -173,6 +174,33 @@ func (r *Reporter) missing(ctx context.Context, gh *github.Client, t Target, id 
 		left = append(left, a)
 	}
 	return left, nil
+}
+
+// fit makes annotations ones that GitHub takes, since it refuses all of a batch for one: bounded texts in UTF-8, lines from 1 on that end
+// where they begin or later, columns within one line only.
+func (r *Reporter) fit(res Result) Result {
+	if more := len(res.Annotations) - annotationMax; more > 0 {
+		res.Annotations, res.Omitted = res.Annotations[:annotationMax], res.Omitted+more
+		res.Near = min(res.Near, annotationMax)
+	}
+	list := make([]*github.CheckRunAnnotation, len(res.Annotations))
+	for i, a := range res.Annotations {
+		b := *a
+		start := max(a.GetStartLine(), 1)
+		end := max(a.GetEndLine(), start)
+		path := strings.ToValidUTF8(a.GetPath(), "\ufffd")
+		message := orElse(quote.Cut(quote.Clean(r.o.Redact(a.GetMessage())), messageMax, " …"), "(no words)")
+		b.Path, b.StartLine, b.EndLine, b.Message = &path, &start, &end, &message
+		if start != end || a.GetStartColumn() < 1 || a.GetEndColumn() < a.GetStartColumn() {
+			b.StartColumn, b.EndColumn = nil, nil
+		}
+		if title := quote.Cut(quote.Line(r.o.Redact(a.GetTitle())), titleMax, "…"); title != "" {
+			b.Title = &title
+		}
+		list[i] = &b
+	}
+	res.Annotations = list
+	return res
 }
 
 func identity(a *github.CheckRunAnnotation) string {

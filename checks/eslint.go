@@ -21,7 +21,7 @@ func (e *eslint) line(line []byte) bool {
 		return false
 	}
 	row, end := number(rest, 0)
-	if row == 0 || end >= len(rest) || rest[end] != ':' {
+	if end >= len(rest) || rest[end] != ':' { // 0:0 is of the whole file
 		return false
 	}
 	col, end := number(rest, end+1)

@@ -17,6 +17,7 @@ const (
 	annotationHeld = 5_000   // kept while parsing, to choose from
 	messageMax     = 4_000   // bytes; GitHub takes 64 KB
 	parsedLine     = 4 << 10 // bytes of one line that are looked at
+	lineLast       = 9_999_999
 )
 
 // Source says what the paths in a log mean.
@@ -307,8 +308,9 @@ func (p *parser) inTree(name string) string {
 
 // add records an annotation and returns it, or nil when it is known already or there are too many.
 func (p *parser) add(file string, line, col int, level, title, message string) *github.CheckRunAnnotation {
+	line = max(line, 1) // 0 stands for the whole file
 	key := place{file, line, message}
-	if line < 1 || p.seen[key] {
+	if line > lineLast || p.seen[key] {
 		return nil
 	}
 	p.seen[key] = true
@@ -326,7 +328,7 @@ func (p *parser) add(file string, line, col int, level, title, message string) *
 	a := &github.CheckRunAnnotation{
 		Path: &file, StartLine: &line, EndLine: &line, AnnotationLevel: &level, Message: &message,
 	}
-	if col > 0 {
+	if col > 0 && col <= lineLast {
 		a.StartColumn, a.EndColumn = &col, &col
 	}
 	if title = quote.Cut(quote.Line(title), 255, "…"); title != "" {

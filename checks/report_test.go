@@ -144,7 +144,7 @@ func TestAmbiguousAnswersDoNotDouble(t *testing.T) {
 func TestConcludesWithoutAnnotationsThatAreNotTaken(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(*world, *Result){
-		"rejected": func(_ *world, r *Result) { r.Annotations[2].StartLine = github.Int(0) },
+		"rejected": func(_ *world, r *Result) { r.Annotations[2].AnnotationLevel = github.String("grave") },
 		"server down": func(w *world, _ *Result) {
 			must(t, w.server.AddFault(double.Fault{Method: http.MethodPatch, Path: "/check-runs/", Status: 503, Times: completions}))
 		},
