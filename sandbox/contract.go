@@ -50,6 +50,9 @@ type Change struct {
 	Removed int    `json:"removed"` // lines; both -1 for a binary file
 }
 
+// ProbeKey is the key of the store that probes of the boundary work on: a repository of one file. No mission has it.
+const ProbeKey = "probe"
+
 // Source is where the files of a sandbox come from.
 type Source struct {
 	Key  string `json:"key"`            // of the store: gh-<repository id>, or local-<digest of the path>

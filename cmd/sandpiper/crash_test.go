@@ -176,10 +176,7 @@ func (s *storm) judge() {
 	w := s.bots[0]
 	w.until("every mission has ended", s.over)
 	for _, b := range s.bots {
-		b.until("the sandboxes are archived", func() bool {
-			left, _ := os.ReadDir(filepath.Join(b.dir, "state", "runs"))
-			return len(left) == 0
-		})
+		b.until("the sandboxes are archived", func() bool { return len(b.runs()) == 0 })
 		b.nothingLeft()
 	}
 	pulls := map[int][]*gh.PullRequest{}
@@ -297,8 +294,7 @@ func TestTwoBotsShareTheWork(t *testing.T) {
 	}
 	a.start() // it comes back, and cleans up what is no longer its own
 	a.until("the dead machine is clean", func() bool {
-		left, _ := os.ReadDir(filepath.Join(a.dir, "state", "runs"))
-		return len(left) == 0 || !strings.Contains(a.bot.text(), `"level":"ERROR"`)
+		return len(a.runs()) == 0 || !strings.Contains(a.bot.text(), `"level":"ERROR"`)
 	})
 }
 

@@ -42,9 +42,6 @@ type Options struct {
 	Now       func() time.Time
 }
 
-// storeKey is the store of the probes: a repository of one file, and an object that is not of it.
-const storeKey = "probe"
-
 // limits of the probes' sandbox: enough for a Go program, little enough to be reached in a moment.
 var limits = sandbox.Limits{Procs: 64, Memory: 128 << 20, Disk: 32 << 20, Output: 1 << 20, Files: 1000, Wall: time.Minute}
 
@@ -139,7 +136,7 @@ func (r *round) canaryFile() string { return filepath.Join(r.dir, "credentials")
 // places are where no marker must appear. The first one everybody could write to.
 func (r *round) places() []string {
 	places := []string{r.outside(), "/", "/usr", "/usr/local/bin", "/etc", "/run/sandpiper/objects"}
-	for _, dir := range []string{filepath.Join(r.StateDir, "runs"), filepath.Join(r.Stores.Dir(storeKey), "objects"), filepath.Join(r.Stores.Dir(storeKey), "refs", "heads")} {
+	for _, dir := range []string{filepath.Join(r.StateDir, "runs"), filepath.Join(r.Stores.Dir(sandbox.ProbeKey), "objects"), filepath.Join(r.Stores.Dir(sandbox.ProbeKey), "refs", "heads")} {
 		if filepath.IsAbs(dir) {
 			places = append(places, dir)
 		}
@@ -162,7 +159,7 @@ func (r *round) launch(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("repository of the probes: %w", err)
 	}
-	id, err := r.Sandboxes.Create(ctx, "", sandbox.Source{Key: storeKey, Base: base, From: "probe"},
+	id, err := r.Sandboxes.Create(ctx, "", sandbox.Source{Key: sandbox.ProbeKey, Base: base, From: "probe"},
 		sandbox.Options{ID: sandbox.ID("probe-" + r.nonce), Backend: r.Backend, Limits: limits})
 	if err != nil {
 		return err
@@ -278,7 +275,7 @@ func (r *round) repository(ctx context.Context) (commit, object string, err erro
 			return ""
 		}
 		var out []byte
-		out, err = r.Stores.Run(ctx, storeKey, git.Call{Args: args, Stdin: strings.NewReader(stdin),
+		out, err = r.Stores.Run(ctx, sandbox.ProbeKey, git.Call{Args: args, Stdin: strings.NewReader(stdin),
 			Env: []string{"GIT_AUTHOR_NAME=Sandpiper", "GIT_AUTHOR_EMAIL=probe@sandpiper.invalid", "GIT_AUTHOR_DATE=1700000000 +0000",
 				"GIT_COMMITTER_NAME=Sandpiper", "GIT_COMMITTER_EMAIL=probe@sandpiper.invalid", "GIT_COMMITTER_DATE=1700000000 +0000"}})
 		return strings.TrimSpace(string(out))

@@ -94,7 +94,7 @@ func (r *round) runs(ctx context.Context) error {
 		return err
 	}
 	for _, rec := range recs {
-		if r.now.Sub(rec.Changed) < r.MaxAge {
+		if r.now.Sub(rec.Changed) < r.age(rec) {
 			continue
 		}
 		if reason := r.spare(rec); reason != "" {
@@ -117,6 +117,16 @@ func (r *round) runs(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// probeAge is after how long the sandbox of a probe is taken for that of one that was killed: a probe takes seconds.
+const probeAge = 10 * time.Minute
+
+func (r *round) age(rec sandbox.Record) time.Duration {
+	if rec.Source.Key == sandbox.ProbeKey {
+		return min(probeAge, r.MaxAge)
+	}
+	return r.MaxAge
 }
 
 // spare says why an old run stays.

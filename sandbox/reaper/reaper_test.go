@@ -99,7 +99,7 @@ func TestReap(t *testing.T) {
 		t.Fatal(err)
 	}
 	young := reap(t, f.after(0))
-	if diff := cmp.Diff(reaper.Report{Skipped: map[string]string{}}, young); diff != "" {
+	if diff := cmp.Diff(reaper.Report{Discarded: []sandbox.ID{}, Forgotten: []sandbox.ID{}, Removed: []string{}, Skipped: map[string]string{}}, young); diff != "" {
 		t.Errorf("all are young (-want +got):\n%s", diff)
 	}
 	o := f.after(2 * time.Hour)
@@ -137,6 +137,28 @@ func TestReap(t *testing.T) {
 	}
 	if err := f.Manager.Stop(t.Context(), "r-busy-1", "agent"); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestKilledProbe: a probe takes seconds, so nobody waits for the end of the time that runs are kept for.
+func TestKilledProbe(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.create(t, "r-1-1")
+	r := sandboxtest.NewRepo(t)
+	r.Write("a.txt", "one\n")
+	r.Commit()
+	base, from, err := f.Stores.FetchCommit(t.Context(), gitstore.Remote{Key: sandbox.ProbeKey, URL: r.Dir}, "HEAD")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.src = sandbox.Source{Key: sandbox.ProbeKey, URL: r.Dir, Base: base, From: from}
+	f.create(t, "probe-1")
+	if young := reap(t, f.after(time.Minute)); len(young.Discarded) > 0 {
+		t.Errorf("a probe that may be going on was discarded: %v", young.Discarded)
+	}
+	if diff := cmp.Diff([]sandbox.ID{"probe-1"}, reap(t, f.after(11*time.Minute)).Discarded); diff != "" {
+		t.Errorf("discarded (-want +got):\n%s", diff)
 	}
 }
 
