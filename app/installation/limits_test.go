@@ -181,6 +181,36 @@ func TestOnlyReadsAreRetried(t *testing.T) {
 	}
 }
 
+// TestWhatIsNoAnswerIsNotRead: the page of a proxy, half an answer and none. Of an empty body go-github makes an issue without a state, and
+// somebody without a permission.
+func TestWhatIsNoAnswerIsNotRead(t *testing.T) {
+	t.Parallel()
+	for name, garbled := range map[string]reply{
+		"Page":      {status: 200, header: map[string]string{"Content-Type": "text/html; charset=utf-8"}, body: "<html>Sign in to the network</html>"},
+		"Truncated": {status: 200, header: map[string]string{"Content-Type": "application/json; charset=utf-8"}, body: `{"number":1,"sta`},
+		"Empty":     {status: 200, header: map[string]string{"Content-Type": "application/json; charset=utf-8"}},
+		"Nothing":   {status: 200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s, app := newScript(t, 0)
+				c := client(t, app)
+				s.on(issueCall, garbled, reply{status: 200, body: `{"number":1,"state":"open"}`})
+				if i, _, err := c.Issues.Get(t.Context(), "octo", "calc", 1); err != nil || i.GetState() != "open" || len(s.work()) != 2 {
+					t.Errorf("a read: got %v, %v after %d calls, want the second answer", i, err, len(s.work()))
+				}
+				made := garbled
+				made.status = 201
+				s.on(commentCall, made)
+				if err := comment(t, c); !errors.Is(err, installation.ErrUnreachable) || len(s.work()) != 3 {
+					t.Errorf("a write: got %v after %d calls, want that nobody knows after one more", err, len(s.work())-2)
+				}
+			})
+		})
+	}
+}
+
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -3,11 +3,13 @@ package installation
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"mime"
 	"net"
 	"net/http"
 	"net/url"
@@ -175,8 +177,26 @@ func (e *exchange) RoundTrip(req *http.Request) (*http.Response, error) {
 	if len(data) > maxAnswer {
 		return nil, fmt.Errorf("answer to %s %s has more than %d MiB", req.Method, req.URL.Path, maxAnswer>>20)
 	}
+	if why := garbled(resp, data); why != nil {
+		return nil, e.unreachable(req, why)
+	}
 	resp.Body = newAnswer(data)
 	return resp, nil
+}
+
+// garbled says that a good status came with what is no answer of GitHub's: the page of a proxy, or half of one. go-github takes an empty
+// body for an issue without a state, and for somebody without a permission.
+func garbled(resp *http.Response, data []byte) error {
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	switch {
+	case resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusCreated:
+		return nil
+	case kind == "text/html":
+		return errors.New("a web page came instead of an answer")
+	case kind == "application/json" && !json.Valid(data), kind == "" && len(data) == 0:
+		return fmt.Errorf("%d bytes came that are no whole answer", len(data))
+	}
+	return nil
 }
 
 func (e *exchange) unreachable(req *http.Request, err error) error {
