@@ -227,6 +227,24 @@ func TestCase31ProgressDoesNotFlood(t *testing.T) {
 	}
 }
 
+// TestCase31ProgressOfACheckDoesNotFlood has a check of a pull request tell of its progress hundreds of times.
+func TestCase31ProgressOfACheckDoesNotFlood(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, calc(fixes, ".github/sandpiper.yml", "agent: sh agent.sh\nchecks:\n  - {name: long, run: 'i=0; while [ $i -lt 300 ]; do echo step $i; i=$((i+1)); sleep 0.01; done'}\n"))
+	w.start()
+	head := w.pushes("octavia", "fix", "sum.txt", "1\n")
+	pr, _, err := w.as("octavia").PullRequests.Create(t.Context(), "acme", "calc", &gh.NewPullRequest{Title: gh.String("Fix"), Head: gh.String("fix"), Base: gh.String("main")})
+	must(t, err)
+	w.label("octavia", pr.GetNumber())
+	w.until("the check has passed", func() bool {
+		runs := w.checkRuns(head)
+		return len(runs) == 1 && runs[0].GetConclusion() == "success"
+	})
+	if got := w.double.CallCount("PATCH", "/repos/{owner}/{repo}/check-runs/{check_run_id}"); got < 2 || got > 15 {
+		t.Errorf("%d updates of the Check Run, want that it began and that it passed, and few more", got)
+	}
+}
+
 // TestCase34BlockedHostIsNamed has a check that needs a host which the policy does not open (microsoft/vscode-copilot-release#10047).
 func TestCase34BlockedHostIsNamed(t *testing.T) {
 	t.Parallel()

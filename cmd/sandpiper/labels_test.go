@@ -140,12 +140,12 @@ func TestCase04OwnLabelStartsNothing(t *testing.T) {
 	}
 }
 
-// TestCase05LabelsThatAnIssueIsOpenedWith, or that replace those which it has.
+// TestCase05LabelsThatAnIssueIsOpenedWith, or that replace those which it has; in whatever case the label was made.
 func TestCase05LabelsThatAnIssueIsOpenedWith(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, calc(fixes))
 	w.start()
-	issue, _, err := w.as("octavia").Issues.Create(t.Context(), "acme", "calc", &gh.IssueRequest{Title: gh.String("Sum"), Labels: &[]string{"bug", "sandpiper", "later"}})
+	issue, _, err := w.as("octavia").Issues.Create(t.Context(), "acme", "calc", &gh.IssueRequest{Title: gh.String("Sum"), Labels: &[]string{"bug", "SandPiper", "later"}})
 	must(t, err)
 	w.ended(issue.GetNumber(), "changed")
 	n := w.openIssue("Sum again", "")
