@@ -134,7 +134,7 @@ func (e *Engine) waiting(ctx context.Context, m *store.Mission) (next, error) {
 		return next{}, err
 	}
 	if why != "" {
-		return next{step: stepWaiting, idle: true, found: why}, e.Store.SettleAsks(ctx, m.ID, store.Held)
+		return next{step: stepWaiting, idle: true, found: why}, e.Store.HoldAsks(ctx, asks)
 	}
 	onto, err := e.beginUpdate(ctx, m, asks)
 	if err != nil {

@@ -17,11 +17,11 @@ type Ask struct {
 	Head        string // of the pull request when it was asked
 	HandsBack   bool   // the bot may build on commits of others up to Head
 	At          time.Time
-	Round       int // the attempt that took it; 0: open, Held: waits for somebody to hand the branch back
+	Round       int // the attempt that took it; 0: open, -1: waits for somebody to hand the branch back
 }
 
-// Held is the round of asks that wait until the branch is handed back.
-const Held = -1
+// held is the round of asks that wait until the branch is handed back.
+const held = -1
 
 // Ask records a wish, once for its key, and has the mission looked at. One that is open yet may become a hand-back.
 func (s *Store) Ask(ctx context.Context, a Ask, now time.Time) error {
@@ -65,8 +65,18 @@ func (s *Store) Asks(ctx context.Context, mission string, round int) (asks []Ask
 	return asks, rows.Err()
 }
 
-// SettleAsks gives the open wishes of a mission to a round, or has them wait where round is Held. Taking them for a round takes
-// the held ones too.
+// HoldAsks has wishes wait until somebody hands the branch back. What was asked since they were read is open still, also where it is
+// one of them that has become a hand-back.
+func (s *Store) HoldAsks(ctx context.Context, asks []Ask) error {
+	for _, a := range asks {
+		if _, err := s.exec(ctx, `update asks set round = ? where key = ? and round = 0 and hands_back = ?`, held, a.Key, number(a.HandsBack)); err != nil {
+			return fmt.Errorf("ask %s: %w", a.Key, err)
+		}
+	}
+	return nil
+}
+
+// SettleAsks gives the open wishes of a mission to a round, the held ones too.
 func (s *Store) SettleAsks(ctx context.Context, mission string, round int) error {
 	_, err := s.exec(ctx, `update asks set round = ? where mission = ? and round <= 0`, round, mission)
 	if err != nil {

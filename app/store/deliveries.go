@@ -75,15 +75,6 @@ func (s *Store) Known(ctx context.Context, ids []string) (map[string]bool, error
 	return known, nil
 }
 
-// LastDelivery is when the newest delivery came; zero when none ever did.
-func (s *Store) LastDelivery(ctx context.Context) (time.Time, error) {
-	var at sql.NullInt64
-	if err := s.row(ctx, `select max(received_at) from deliveries`).Scan(&at); err != nil {
-		return time.Time{}, fmt.Errorf("last delivery: %w", err)
-	}
-	return fromMillis(at.Int64), nil
-}
-
 // Handled ends a delivery. The body is dropped: what mattered of it is in the missions by now.
 func (s *Store) Handled(ctx context.Context, id, outcome string, now time.Time) error {
 	_, err := s.exec(ctx, `update deliveries set handled_at = ?, outcome = ?, body = ? where id = ?`, millis(now), outcome, []byte{}, id)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -127,5 +128,29 @@ func testDeliveryLife(t *testing.T, s *Store) {
 	}
 	if n, err := s.Forget(t.Context(), later.Add(time.Hour)); n != 1 || err != nil {
 		t.Errorf("forgot %d, %v; want only the handled one", n, err)
+	}
+}
+
+// TestPutDoesNotWaitForEver: a database that takes a statement and never answers costs one commit, and not all that come behind it.
+func TestPutDoesNotWaitForEver(t *testing.T) {
+	t.Parallel()
+	s, err := Open(t.Context(), filepath.Join(t.TempDir(), "db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	s.intake.patience = 20 * time.Millisecond
+	only, err := s.Pool().Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := webhooks.Delivery{ID: "a", Event: "issues", ReceivedAt: noon, Body: []byte("{}")}
+	if fresh, err := s.Put(t.Context(), d); err == nil || fresh {
+		t.Errorf("fresh %v without a connection", fresh)
+	}
+	only.Close()
+	s.intake.patience = time.Minute
+	if fresh, err := s.Put(t.Context(), d); err != nil || !fresh {
+		t.Errorf("afterwards: fresh %v, %v", fresh, err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
@@ -105,15 +106,26 @@ type conn struct {
 }
 
 func (c conn) exec(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	return c.db.ExecContext(ctx, c.rebind(query), args...)
+	return c.db.ExecContext(ctx, c.rebind(query), texts(args)...)
 }
 
 func (c conn) query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	return c.db.QueryContext(ctx, c.rebind(query), args...)
+	return c.db.QueryContext(ctx, c.rebind(query), texts(args)...)
 }
 
 func (c conn) row(ctx context.Context, query string, args ...any) *sql.Row {
-	return c.db.QueryRowContext(ctx, c.rebind(query), args...)
+	return c.db.QueryRowContext(ctx, c.rebind(query), texts(args)...)
+}
+
+// texts puts U+FFFD where PostgreSQL would refuse the whole statement: an error of git says the name of a file as it is, and neither
+// a byte that is no UTF-8 nor a zero one can be in a text there.
+func texts(args []any) []any {
+	for i, arg := range args {
+		if s, ok := arg.(string); ok && (!utf8.ValidString(s) || strings.IndexByte(s, 0) >= 0) {
+			args[i] = strings.ReplaceAll(strings.ToValidUTF8(s, "\ufffd"), "\x00", "\ufffd")
+		}
+	}
+	return args
 }
 
 // isTaken says whether an insert failed because a unique key is taken, and whether it is the primary one.
@@ -126,18 +138,26 @@ func isTaken(err error) (taken, primary bool) {
 	return taken, taken && strings.Contains(err.Error(), "missions.id")
 }
 
-// backup keeps a copy of a SQLite file before its schema changes.
+// backup keeps a copy of a SQLite file before its schema changes. It has its name when it is whole: what a crash has left of one is
+// made anew.
 func backup(ctx context.Context, c conn, file string, version int) error {
 	if c.driver != sqlite.driver || version == 0 {
 		return nil
 	}
 	copied := fmt.Sprintf("%s.before-schema-%d", file, version+1)
-	_, err := c.exec(ctx, "vacuum into ?", copied)
-	switch {
-	case err == nil:
-		err = os.Chmod(copied, 0o600) // as the file itself, see makePrivate
-	case strings.Contains(err.Error(), "already exists"):
+	if _, err := os.Stat(copied); err == nil {
 		return nil
+	}
+	part := copied + ".part"
+	err := os.Remove(part)
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		err = makePrivate(part)
+	}
+	if err == nil {
+		_, err = c.exec(ctx, "vacuum into ?", part) // which takes a file that is empty
+	}
+	if err == nil {
+		err = os.Rename(part, copied)
 	}
 	if err != nil {
 		return fmt.Errorf("backup %s: %w", copied, err)

@@ -15,10 +15,16 @@ import (
 // the last.
 const mostTogether = 64
 
+// patience is how long GitHub waits for an answer: https://docs.github.com/en/webhooks/using-webhooks/best-practices-for-using-webhooks
+// A commit that takes longer, since the way to the database takes everything and gives nothing back, is of no use to anybody, and
+// whoever comes behind it may have a connection that works.
+const patience = 10 * time.Second
+
 // intake commits the deliveries that come at the same time together: a commit costs a write to the disk, however much is in
 // it. Whoever comes while no commit is under way makes the next one, for everybody who waits.
 type intake struct {
-	turn chan struct{} // held by whoever commits
+	turn     chan struct{} // held by whoever commits
+	patience time.Duration // with one commit
 
 	// These belong to whoever has the turn.
 	last       int               // deliveries in the last commit
@@ -38,7 +44,7 @@ type arrival struct {
 }
 
 func newIntake() *intake {
-	return &intake{turn: make(chan struct{}, 1), statements: map[int]*sql.Stmt{}}
+	return &intake{turn: make(chan struct{}, 1), patience: patience, statements: map[int]*sql.Stmt{}}
 }
 
 func (in *intake) add(d webhooks.Delivery) *arrival {
@@ -97,7 +103,7 @@ func (in *intake) take() []*arrival {
 // Put stores a delivery durably, together with those that come at the same time. fresh is false when one with its id is
 // stored already, whatever it held: GitHub uses the id again when it delivers again
 // (https://docs.github.com/webhooks/testing-and-troubleshooting-webhooks/redelivering-webhooks). It does not end with ctx:
-// another caller may be committing for this one.
+// another caller may be committing for this one. After an error it may be stored all the same, and is found so by the next try.
 func (s *Store) Put(ctx context.Context, d webhooks.Delivery) (fresh bool, err error) {
 	room := packs.Get().(*packRoom)
 	defer packs.Put(room)
@@ -122,6 +128,8 @@ func (s *Store) commitWaiting(ctx context.Context, own *arrival) {
 	default:
 	}
 	s.intake.gather()
+	ctx, cancel := context.WithTimeout(ctx, s.intake.patience)
+	defer cancel()
 	began := time.Now()
 	batch := s.intake.take()
 	s.commit(ctx, batch)

@@ -29,7 +29,7 @@ type Plan struct {
 func (s *Store) Schedule(ctx context.Context, host, self string, now time.Time, decide func([]Place) Plan) (begun []string, err error) {
 	err = s.inTx(ctx, func(c conn, tx *sql.Tx) error {
 		if s.Postgres() {
-			if _, err := c.exec(ctx, "select pg_advisory_xact_lock(7306)"); err != nil {
+			if _, err := c.exec(ctx, "select pg_advisory_xact_lock(7307)"); err != nil {
 				return err
 			}
 		}

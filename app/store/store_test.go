@@ -107,6 +107,23 @@ func testMissionRoundTrip(t *testing.T, s *Store) {
 	}
 }
 
+// TestTextThatIsNone: an error of git holds a name in Latin-1, and what a server says may hold anything.
+func TestTextThatIsNone(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		m := mission("m-1", "delivery:a")
+		if err := s.Begin(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		m.Trouble = "caf\xe9 \x00 é"
+		if err := s.Save(t.Context(), m, noon); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.Mission(t.Context(), m.ID); err != nil || got.Trouble != "caf\ufffd \ufffd é" {
+			t.Errorf("trouble %q, %v", got.Trouble, err)
+		}
+	})
+}
+
 // A tick that saves while a person asks for something must not write over the wish.
 func TestSaveKeepsWishes(t *testing.T) { onBoth(t, testSaveKeepsWishes) }
 

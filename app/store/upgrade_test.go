@@ -93,6 +93,8 @@ func TestUpgrade(t *testing.T) {
 			bots := 1
 			if IsPostgres(at) {
 				bots = 3
+			} else if names, _ := files(t); os.WriteFile(fmt.Sprintf("%s.before-schema-%d.part", at, len(names)), []byte("what a crash has left"), 0o600) != nil {
+				t.Fatal("no file beside the database")
 			}
 			var wg sync.WaitGroup
 			for range bots {
