@@ -87,20 +87,26 @@ func compare(r Result, branch string, known []Seen) (*Baseline, string) {
 		there[digest]++
 	}
 	all := findings(r)
+	var fresh []finding
 	for _, f := range all {
-		if there[f.digest]--; there[f.digest] >= 0 {
-			continue
+		if there[f.digest]--; there[f.digest] < 0 {
+			fresh = append(fresh, f)
 		}
-		if b.News++; b.News <= newShown {
-			b.New = append(b.New, f.shown)
-		}
+	}
+	if slices.ContainsFunc(fresh, func(f finding) bool { return f.placed }) { // lines of the log that say it again are no findings more
+		unplaced := func(f finding) bool { return !f.placed }
+		all, fresh = slices.DeleteFunc(all, unplaced), slices.DeleteFunc(fresh, unplaced)
+	}
+	b.News = len(fresh)
+	for _, f := range fresh[:min(len(fresh), newShown)] {
+		b.New = append(b.New, f.shown)
 	}
 	partly := r.Omitted > 0 || len(r.Failing) > failingMost
 	switch {
 	case b.News > 0 && partly:
-		return b, fmt.Sprintf("fails on %s too, but says what is new here", branch)
+		return b, fmt.Sprintf("fails on %s too, and says what is new here", branch)
 	case b.News > 0:
-		return b, fmt.Sprintf("fails on %s too, but %d of %d findings are new here", branch, b.News, len(all))
+		return b, fmt.Sprintf("fails on %s too, new here: %d of %d findings", branch, b.News, len(all))
 	case partly:
 		return b, fmt.Sprintf("fails on %s too, and says too much to be compared", branch)
 	}
@@ -122,7 +128,10 @@ func since(known []Seen) string {
 }
 
 // finding is one thing that a failure says: for people, and for comparing.
-type finding struct{ shown, digest string }
+type finding struct {
+	shown, digest string
+	placed        bool // on a line of the tree
+}
 
 // findings are what a failure says: its annotations, and lines of its log that tell of one and are not in those.
 func findings(r Result) (all []finding) {
@@ -131,16 +140,16 @@ func findings(r Result) (all []finding) {
 		if a.GetAnnotationLevel() == "failure" {
 			message, _, _ := strings.Cut(a.GetMessage(), "\n")
 			messages = append(messages, message)
-			all = append(all, finding{placed(a), digest(r, a.GetPath()+" "+a.GetTitle()+" "+a.GetMessage())})
+			all = append(all, finding{placed(a), digest(r, a.GetPath()+" "+a.GetTitle()+" "+a.GetMessage()), true})
 		}
 	}
 	for _, line := range r.Failing {
 		if !slices.ContainsFunc(messages, func(m string) bool { return strings.Contains(line, m) }) {
-			all = append(all, finding{line, digest(r, line)})
+			all = append(all, finding{line, digest(r, line), false})
 		}
 	}
 	if all == nil { // it died without a word
-		all = append(all, finding{r.Summary, digest(r, "exit status "+string(rune('A'+r.Exit.Code)))}) // digits would not count
+		all = append(all, finding{r.Summary, digest(r, "exit status "+string(rune('A'+r.Exit.Code))), false}) // digits would not count
 	}
 	return all
 }

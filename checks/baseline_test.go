@@ -14,7 +14,7 @@ import (
 
 // lint is a check that failed and named these, each on a line of its own.
 func lint(messages ...string) Result {
-	r := Result{Check: Check{Name: "lint", Required: true}, Conclusion: Failure, Summary: "exit status 1", Exit: sandbox.Exit{Reason: sandbox.Exited, Code: 1}}
+	r := Result{Check: Check{Name: "lint", Run: "make lint", Required: true}, Conclusion: Failure, Summary: "exit status 1", Exit: sandbox.Exit{Reason: sandbox.Exited, Code: 1}}
 	for i, m := range messages {
 		r.Annotations = append(r.Annotations, &github.CheckRunAnnotation{
 			Path: github.String("a.go"), StartLine: github.Int(i + 1), AnnotationLevel: github.String("failure"), Message: github.String(m)})
@@ -45,18 +45,18 @@ func TestCompare(t *testing.T) {
 		"the same, elsewhere":                    {lint("x is 1"), lint("other", "x is 2"), same},
 		"only the time differs":                  {printed("it failed in 3.2s"), printed("it failed in 4.7s"), same},
 		"only an address differs":                {printed("panic: at 0xc000a0"), printed("panic: at 0xc0bbb0"), same},
-		"one more behind the old one":            {lint("old", "new"), lint("old"), "fails on main too, but 1 of 2 findings are new here"},
-		"the same once more":                     {lint("old", "old"), lint("old"), "fails on main too, but 1 of 2 findings are new here"},
+		"one more behind the old one":            {lint("old", "new"), lint("old"), "fails on main too, new here: 1 of 2 findings"},
+		"the same once more":                     {lint("old", "old"), lint("old"), "fails on main too, new here: 1 of 2 findings"},
 		"passes on the base":                     {lint("old"), with(lint(), func(r *Result) { r.Conclusion = Success }), "fails here and passes on main (0123456)"},
 		"not all is known":                       {cut, lint("old"), "fails on main too, and says too much to be compared"},
-		"not all is known, and something is new": {with(cut, func(r *Result) { r.Annotations = lint("new").Annotations }), lint("old"), "fails on main too, but says what is new here"},
+		"not all is known, and something is new": {with(cut, func(r *Result) { r.Annotations = lint("new").Annotations }), lint("old"), "fails on main too, and says what is new here"},
 		"too many lines":                         {many, many, "fails on main too, and says too much to be compared"},
-		"fails there without naming what it is":  {lint("old"), lint(), "fails on main too, but 1 of 1 findings are new here"},
-		"another test behind the same lines":     {printed("ok\nok\nok\nFAIL TestB"), printed("ok\nok\nok\nFAIL TestA"), "fails on main too, but 1 of 1 findings are new here"},
-		"no word for it at all":                  {printed("a is broken\nb is broken"), printed("a is broken"), "fails on main too, but 1 of 2 findings are new here"},
-		"another test, without a line":           {two, with(lint("old"), func(r *Result) { r.Failing = []string{"a.go:1: old"} }), "fails on main too, but 1 of 2 findings are new here"},
+		"fails there without naming what it is":  {lint("old"), lint(), "fails on main too, new here: 1 of 1 findings"},
+		"another test behind the same lines":     {printed("ok\nok\nok\nFAIL TestB"), printed("ok\nok\nok\nFAIL TestA"), "fails on main too, new here: 1 of 1 findings"},
+		"no word for it at all":                  {printed("a is broken\nb is broken"), printed("a is broken"), "fails on main too, new here: 1 of 2 findings"},
+		"another test, without a line":           {two, with(lint("old"), func(r *Result) { r.Failing = []string{"a.go:1: old"} }), "fails on main too, new here: 1 of 2 findings"},
 		"dies silently":                          {lint(), lint(), same},
-		"dies silently in another way":           {lint(), with(lint(), func(r *Result) { r.Exit.Code = 2 }), "fails on main too, but 1 of 1 findings are new here"},
+		"dies silently in another way":           {lint(), with(lint(), func(r *Result) { r.Exit.Code = 2 }), "fails on main too, new here: 1 of 1 findings"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -150,7 +150,9 @@ func runOne(ctx context.Context, r Runner, id sandbox.ID, i int, c Check, limit 
 		return Result{}, context.Cause(ctx)
 	}
 	if err != nil {
-		return notRun(c, Neutral, "not run: "+plain(err.Error(), o.Redact), o.Now()), nil
+		res := notRun(c, Neutral, "not run: "+plain(err.Error(), o.Redact), o.Now())
+		res.Hint = noJudgement
+		return res, nil
 	}
 	return judge(c, got, o), nil
 }

@@ -207,7 +207,7 @@ func TestConclude(t *testing.T) {
 		{sandbox.Exit{Reason: sandbox.Exited, Code: 127}, "x", "zsh:1: command not found: z\n", Failure, `the command "z" was not found in the sandbox (exit status 127)`},
 		{sandbox.Exit{Reason: sandbox.Exited, Code: 127}, "x y", "", Failure, `the command "x" was not found in the sandbox (exit status 127)`},
 		{sandbox.Exit{Reason: sandbox.TimedOut, Code: 137}, "x", "", TimedOut, "stopped at its time limit after 1.5s"},
-		{sandbox.Exit{Reason: sandbox.Signaled, Code: 139}, "x", "", Failure, "killed by signal 11"},
+		{sandbox.Exit{Reason: sandbox.Signaled, Code: 139}, "x", "", Failure, "killed by signal 11 (segmentation fault)"},
 		{sandbox.Exit{Reason: sandbox.OutOfMem, Message: "limit 1 GiB"}, "x", "", Failure, "stopped: too much memory: limit 1 GiB"},
 		{sandbox.Exit{Reason: sandbox.Flooded}, "x", "", Failure, "stopped: too much output"},
 		{sandbox.Exit{Reason: sandbox.Cancelled}, "x", "", Cancelled, "cancelled"},

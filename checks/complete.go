@@ -232,7 +232,11 @@ func (r *Reporter) output(res Result, annotations []*github.CheckRunAnnotation, 
 	if res.LogTail != "" {
 		log := r.o.Redact(res.LogTail)
 		cut := quote.Cut(log, logMax, "\n… truncated: more than can be shown here")
-		text := "The log" + map[bool]string{true: ", truncated"}[len(cut) < len(log)] + ":\n\n" + quote.Fence(cut)
+		words := "The whole log"
+		if len(cut) < len(log) || strings.HasPrefix(log, cutLog) || res.Exit.Truncated {
+			words = "Parts of the log"
+		}
+		text := words + ":\n\n" + quote.Fence(cut)
 		out.Text = &text
 	}
 	out.Annotations = annotations

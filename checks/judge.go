@@ -6,6 +6,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/sandpiper-bot/sandpiper/sandbox"
@@ -58,6 +59,7 @@ func judge(c Check, got sandbox.CheckResult, o Options) Result {
 		at = -1 // an offset into the log as it was
 	}
 	res.LogTail = logTail(text, at, logMax, o.Redact)
+	res.Hint = hint(res, log, o.Network)
 	if res.Conclusion == Failure {
 		res.Failing = failingLines(text, len(res.Annotations) > 0, o.Redact)
 	}
@@ -93,7 +95,7 @@ func conclude(c Check, exit sandbox.Exit, log []byte, redact func(string) string
 	case sandbox.Cancelled:
 		return Cancelled, "cancelled" + because
 	case sandbox.Signaled:
-		return Failure, fmt.Sprintf("killed by signal %d%s", exit.Code-128, because)
+		return Failure, fmt.Sprintf("killed by signal %d (%v)%s", exit.Code-128, syscall.Signal(exit.Code-128), because)
 	case sandbox.Flooded, sandbox.Overfull, sandbox.OutOfMem:
 		return Failure, fmt.Sprintf("stopped: %s%s", exit.Reason, because)
 	case sandbox.HostFull:

@@ -15,6 +15,9 @@ const (
 	lineMax    = 2_000
 )
 
+// cutLog begins a log of which parts are left out.
+const cutLog = "… the "
+
 // failureWords stand on the line at which a reader begins. Case matters: "0 errors" is no failure.
 var failureWords = [][]byte{
 	[]byte("--- FAIL"), []byte("FAIL"), []byte("panic: "), []byte("fatal error: "), []byte("fatal: "), []byte("error: "),
@@ -55,11 +58,11 @@ func logTail(log []byte, at, limit int, redact func(string) string) string {
 		room = limit / 2
 		start := linesBefore(log, at, 10, limit/8)
 		part := quote.Cut(tidy(wholeLines(log[start:min(start+limit/2, len(log))]), redact), limit/2-200, " …")
-		lead = fmt.Sprintf("… the log from byte %d, around its first failure:\n%s\n", start, part)
+		lead = fmt.Sprintf(cutLog+"log from byte %d, around its first failure:\n%s\n", start, part)
 	}
 	start := len(log) - min(room, len(log))
 	start += bytes.IndexByte(log[start:], '\n') + 1
-	mark := fmt.Sprintf("… the end of the log, from byte %d:\n", start)
+	mark := fmt.Sprintf(cutLog+"end of the log, from byte %d:\n", start)
 	return lead + mark + suffix(tidy(log[start:], redact), limit-len(lead)-len(mark))
 }
 

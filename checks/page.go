@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandpiper-bot/sandpiper/sandbox"
 	"github.com/sandpiper-bot/sandpiper/sandbox/quote"
 )
 
@@ -25,10 +26,10 @@ func (r *Reporter) summary(res Result, note string) string {
 			parts = append(parts, said)
 		}
 	}
-	if res.Excerpt != "" {
-		words := "Where it failed"
-		if res.Conclusion == TimedOut || res.Conclusion == Cancelled {
-			words = "What it printed last"
+	if res.Excerpt != "" && res.Excerpt != res.LogTail { // else the log below begins with it
+		words := "What it printed last"
+		if res.Exit.Reason == sandbox.Exited {
+			words = "Where it failed"
 		}
 		parts = append(parts, words+":", quote.Fence(quote.Cut(r.o.Redact(res.Excerpt), 2*excerptMax, "\n…")))
 	}
@@ -49,13 +50,17 @@ func (r *Reporter) head(res Result) string {
 
 func facts(res Result) []string {
 	list := []string{"**" + strings.ReplaceAll(string(res.Conclusion), "_", " ") + "**"}
-	switch {
+	switch failed := res.Conclusion == Failure || res.Conclusion == TimedOut; {
+	case res.Run == "": // no command of the policy's
 	case res.Excused():
 		list = append(list, "not held against this change")
 	case res.Required:
 		list = append(list, "required by the policy")
-	case res.Run != "" && res.Conclusion != Success:
+	case failed:
 		list = append(list, "not required by the policy")
+	}
+	if res.Exit.Reason != "" {
+		list = append(list, "in a sandbox")
 	}
 	if res.Duration > 0 {
 		list = append(list, "took "+res.Duration.Round(10*time.Millisecond).String())
@@ -86,7 +91,7 @@ func (r *Reporter) beside(res Result) []string {
 	case b.Passes:
 		return []string{there + "the same command passes: what fails came with this change, or comes and goes."}
 	case !b.Held:
-		return []string{there + "the same command fails too and says all that it says here, so nothing of it is new with this change."}
+		return []string{there + "the same command fails in the same way: nothing that it says here is new."}
 	case b.News == 0:
 		return []string{there + "the same command fails too. Too much is said to tell what of it is new."}
 	}

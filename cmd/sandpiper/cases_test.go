@@ -258,9 +258,14 @@ func TestCase34BlockedHostIsNamed(t *testing.T) {
 	w.waits(1)
 	pr := w.pulls()[0]
 	runs := w.checkRuns(pr.GetHead().GetSHA())
-	want := "blocked host packages.example:443 while running install"
-	if len(runs) != 1 || !strings.Contains(runs[0].GetOutput().GetTitle()+runs[0].GetOutput().GetSummary(), want) {
-		t.Errorf("Check Runs %v, want one that says %q", runs, want)
+	if len(runs) != 1 {
+		t.Fatalf("Check Runs %v, want one", runs)
+	}
+	page := runs[0].GetOutput().GetTitle() + "\n" + runs[0].GetOutput().GetSummary()
+	for _, want := range []string{"blocked host packages.example:443 while running install", "`network: [\"go\", \"packages.example\"]`"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the Check Run does not say %q:\n%s", want, page)
+		}
 	}
 }
 

@@ -59,7 +59,7 @@ func TestBaselineIsNotHeldAgainstTheChange(t *testing.T) {
 		draft        bool
 	}{
 		"fails_on_main": {"echo 1 >other.txt\n", "fails on main too, since ", false},
-		"other_finding": {"echo 'said.txt:1: error: another one' >said.txt\n", "fails on main too, but 1 of 1 findings are new here", true},
+		"other_finding": {"echo 'said.txt:1: error: another one' >said.txt\n", "fails on main too, new here: 1 of 1 findings", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
