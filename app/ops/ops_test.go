@@ -227,6 +227,9 @@ func TestQueuePage(t *testing.T) {
 	}
 	o.Password = redact.NewSecret("correct horse")
 	h := Handler(o)
+	if code, body := get(t, h, "/"); code != http.StatusOK || !strings.Contains(body, "/queue/ (user admin)") {
+		t.Errorf("the index: %d, %s", code, body)
+	}
 	login := func(user, password string) func(*http.Request) {
 		return func(r *http.Request) { r.SetBasicAuth(user, password) }
 	}

@@ -56,9 +56,12 @@ func Handler(o Options) http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", s.ready)
 	mux.Handle("GET /metrics", o.Metrics.Handler())
+	index := "/healthz\n/readyz\n/metrics\n/queue/ needs SANDPIPER_ADMIN_PASSWORD\n"
 	if !o.Password.IsZero() {
 		mux.HandleFunc("/queue/", s.page)
+		index = "/healthz\n/readyz\n/metrics\n/queue/ (user admin)\n"
 	}
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, index) })
 	return mux
 }
 
