@@ -92,6 +92,9 @@ func New(ctx context.Context, c *config.Config, o Options) (_ *App, err error) {
 	if a.Store, err = store.Open(ctx, c.Database()); err != nil {
 		return nil, fmt.Errorf("DATABASE_URL: %w", err)
 	}
+	if err = a.Store.Writable(ctx); err != nil {
+		return nil, err
+	}
 	a.audit = audit.New(audit.Options{Chain: a.Store, Dir: AuditDir(c.StateDir), Redact: a.redactor.String, Log: o.Log, Now: o.Now})
 	if err = a.openSandboxes(o); err != nil {
 		return nil, err

@@ -1,9 +1,11 @@
 package store
 
 import (
+	"context"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"io"
 	"syscall"
 
@@ -11,6 +13,23 @@ import (
 	modernc "modernc.org/sqlite"
 	codes "modernc.org/sqlite/lib"
 )
+
+// shut says whether an error of a SQLite file is of the kind that lasts until somebody changes the owner or the mode of the file, or how
+// its file system is mounted. A disk that is full may have room again at any time.
+func shut(err error) bool {
+	var file *modernc.Error
+	return errors.As(err, &file) && (file.Code()&0xff == codes.SQLITE_READONLY || file.Code()&0xff == codes.SQLITE_CANTOPEN)
+}
+
+const shutHint = "look at the owner and mode of the file, and of -wal and -shm beside it, and at how its file system is mounted"
+
+// Writable says why a SQLite file cannot be written and will not be. Without its directory such a file opens without a word.
+func (s *Store) Writable(ctx context.Context) error {
+	if err := s.Ping(ctx); shut(err) {
+		return fmt.Errorf("database: %w; %s", err, shutHint)
+	}
+	return nil
+}
 
 // Away says whether an error is that of a database which cannot be used now: the server or the way to it is away, another
 // program holds the file, its disk is full. The same call may go well later.

@@ -49,7 +49,10 @@ func Open(ctx context.Context, address string) (*Store, error) {
 	s := &Store{conn: conn{dialect: d, db: pool}, pool: pool, intake: newIntake()}
 	if err := s.migrate(ctx, address); err != nil {
 		pool.Close()
-		if d.driver == sqlite.driver {
+		switch {
+		case shut(err):
+			return nil, fmt.Errorf("database %s: %w; %s", address, err, shutHint)
+		case d.driver == sqlite.driver:
 			return nil, fmt.Errorf("database %s: %w", address, err)
 		}
 		return nil, fmt.Errorf("database: %w", err) // its address may hold a password

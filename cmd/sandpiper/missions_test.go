@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/sandpiper-bot/sandpiper/fixtures/postgres"
 )
 
 // program runs a command of the program with the bot's settings and gives what it printed and its exit status.
@@ -87,12 +89,18 @@ func TestOperatorsAddress(t *testing.T) {
 	for name, address := range map[string]func(*testing.T) string{
 		"SQLite":     func(*testing.T) string { return "" },
 		"PostgreSQL": func(t *testing.T) string { return database.Database(t) },
+		"PostgreSQL over TCP": func(t *testing.T) string {
+			remote := &postgres.Server{TCP: true}
+			t.Cleanup(remote.Stop)
+			return remote.Database(t)
+		},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
 			t.Parallel()
+			at := address(t)
 			w := newWorld(t, calc(fixes))
 			const password = "correct horse battery"
-			w.env = []string{"SANDPIPER_OPS_LISTEN=127.0.0.1:0", "SANDPIPER_ADMIN_PASSWORD=" + password, "DATABASE_URL=" + address(t)}
+			w.env = []string{"SANDPIPER_OPS_LISTEN=127.0.0.1:0", "SANDPIPER_ADMIN_PASSWORD=" + password, "DATABASE_URL=" + at}
 			w.start()
 			ops := w.opsAddr()
 			n := w.openIssue("Sum returns 0", "")
