@@ -89,10 +89,7 @@ func New(ctx context.Context, c *config.Config, o Options) (_ *App, err error) {
 	if a.host, err = hostID(c.StateDir); err != nil {
 		return nil, err
 	}
-	if a.Store, err = store.Open(ctx, c.Database()); err != nil {
-		return nil, fmt.Errorf("DATABASE_URL: %w", err)
-	}
-	if err = a.Store.Writable(ctx); err != nil {
+	if err = a.openStore(ctx); err != nil {
 		return nil, err
 	}
 	a.audit = audit.New(audit.Options{Chain: a.Store, Dir: AuditDir(c.StateDir), Redact: a.redactor.String, Log: o.Log, Now: o.Now})
@@ -125,6 +122,13 @@ func New(ctx context.Context, c *config.Config, o Options) (_ *App, err error) {
 		return nil, fmt.Errorf("SANDPIPER_LISTEN: %w", err)
 	}
 	return a, nil
+}
+
+func (a *App) openStore(ctx context.Context) (err error) {
+	if a.Store, err = store.Open(ctx, a.Config.Database()); err != nil {
+		return fmt.Errorf("DATABASE_URL: %w", err)
+	}
+	return a.Store.Writable(ctx)
 }
 
 // Addr is where the bot listens.
