@@ -78,6 +78,7 @@ func Hydrate(dir string, task Task, tree Tree, p *policy.Policy) (Receipt, error
 			break
 		}
 	}
+	r.Items = append(r.Items, unmatched(paths, p.Context)...)
 	r.Items = append(r.Items, withheld(submodules)...)
 	if err := w.write("prompt.md", prompt(task, r)); err != nil {
 		return Receipt{}, err
@@ -105,15 +106,33 @@ func chosen(paths []string, c policy.Context) []choice {
 		}
 	}
 	add("instructions", func(p string) bool { return slices.Contains(instructionFiles(), p) })
-	for _, k := range []struct {
-		kind  string
-		globs []string
-	}{{"skills", c.Skills}, {"specs", c.Specs}, {"docs", c.Docs}} {
+	for _, k := range contextGlobs(c) {
 		add(k.kind, func(p string) bool {
 			return slices.ContainsFunc(k.globs, func(g string) bool { return sandbox.MatchPath(g, p) })
 		})
 	}
 	return out
+}
+
+type globs struct {
+	kind  string
+	globs []string
+}
+
+func contextGlobs(c policy.Context) []globs {
+	return []globs{{"skills", c.Skills}, {"specs", c.Specs}, {"docs", c.Docs}}
+}
+
+// unmatched says which paths of the policy name no file: a typing error would else be seen by nobody.
+func unmatched(paths []string, c policy.Context) (items []Item) {
+	for _, k := range contextGlobs(c) {
+		for _, g := range k.globs {
+			if !slices.ContainsFunc(paths, func(p string) bool { return sandbox.MatchPath(g, p) }) {
+				items = append(items, Item{Kind: k.kind, Source: Line(g), Withheld: "the policy names it, and no file has such a path"})
+			}
+		}
+	}
+	return items
 }
 
 // withheld says of submodules that they are not there: their repositories are others, which no token of a mission can read.

@@ -75,7 +75,7 @@ func TestHydrate(t *testing.T) {
 		"skills/go/SKILL.md": "how", "skills/logo.png": "\x89PNG\x00", "docs/spec.md": "what", "docs/gone.md": "broken", "CONTRIBUTING.md": "please",
 	}
 	p := policy.Default()
-	p.Context = policy.Context{Skills: []string{"skills/**"}, Specs: []string{"docs/*.md"}, Docs: []string{"CONTRIBUTING.md", "docs/spec.md"}}
+	p.Context = policy.Context{Skills: []string{"skills/**"}, Specs: []string{"docs/*.md"}, Docs: []string{"CONTRIBUTING.md", "docs/spec.md", "doc/*.md"}}
 	r, err := Hydrate(dir, task, base, p)
 	if err != nil {
 		t.Fatal(err)
@@ -91,6 +91,7 @@ func TestHydrate(t *testing.T) {
 		"specs docs/gone.md  it cannot be read: object is missing",
 		"specs docs/spec.md specs/docs/spec.md ",
 		"docs CONTRIBUTING.md docs/CONTRIBUTING.md ",
+		"docs doc/*.md  the policy names it, and no file has such a path",
 	}
 	var got []string
 	for _, i := range r.Items {
