@@ -31,6 +31,11 @@ func (e *Engine) compare(ctx context.Context, m *store.Mission, results []checks
 	if len(suspects) == 0 || base == "" {
 		return results, nil
 	}
+	leave, err := e.alone(ctx, storeKey(m.RepositoryID)+base)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	committed, err := e.committedAt(ctx, m, base)
 	if err != nil {
 		return nil, err
@@ -67,6 +72,31 @@ func (e *Engine) compare(ctx context.Context, m *store.Mission, results []checks
 		}
 	}
 	return checks.Compare(results, branch, seen), nil
+}
+
+// alone waits until no other mission of this process runs checks on a base, whose results it then finds.
+func (e *Engine) alone(ctx context.Context, base string) (leave func(), err error) {
+	for {
+		e.mu.Lock()
+		other := e.bases[base]
+		if other == nil {
+			ours := make(chan struct{})
+			e.bases[base] = ours
+			e.mu.Unlock()
+			return func() {
+				e.mu.Lock()
+				defer e.mu.Unlock()
+				delete(e.bases, base)
+				close(ours)
+			}, nil
+		}
+		e.mu.Unlock()
+		select {
+		case <-other:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
 }
 
 // seenBefore reads what a check did on the base and on older commits, newest first; now says whether the base is among them.

@@ -91,6 +91,7 @@ type Engine struct {
 	mu      sync.Mutex
 	ticking map[string]context.CancelCauseFunc // by mission
 	lanes   map[string]*lane                   // by issue
+	bases   map[string]chan struct{}           // where a mission runs checks now, by repository and commit; closed at the end of that
 }
 
 // mostPins bounds the git processes that ask for a base: of hundreds of missions that begin together, each would start two.
@@ -106,7 +107,7 @@ func New(c Config) *Engine {
 	}
 	c.Redact = withoutPlace(c.Redact, c.StateDir)
 	poster := &say.Poster{Effects: c.Store, Login: c.Slug + "[bot]", Redact: c.Redact, Now: c.Now}
-	e := &Engine{Config: c, say: poster, wake: make(chan struct{}, 1), changed: make(chan struct{}, 1), pins: make(chan struct{}, mostPins), ticking: map[string]context.CancelCauseFunc{}, lanes: map[string]*lane{}}
+	e := &Engine{Config: c, say: poster, wake: make(chan struct{}, 1), changed: make(chan struct{}, 1), pins: make(chan struct{}, mostPins), ticking: map[string]context.CancelCauseFunc{}, lanes: map[string]*lane{}, bases: map[string]chan struct{}{}}
 	e.gate = &review.Gate{GitHub: c.GitHub, Reporter: c.Reporter, Evidence: evidence{e}, Store: c.Store, Now: c.Now}
 	return e
 }

@@ -110,6 +110,21 @@ func TestBaselineIsRunOnce(t *testing.T) {
 	}
 }
 
+// TestBaselineWhoseSetupFails: a pull request that mends the setup is checked all the same, and nothing is said of the base.
+func TestBaselineWhoseSetupFails(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, calc(fixes, ".github/sandpiper.yml", "agent: sh agent.sh\nsetup:\n  - run: test -e mended\nchecks:\n  - {name: sum, run: 'false', required: true}\n"))
+	w.start()
+	head := w.pushes("octavia", "fix", "mended", "1\n")
+	pr, _, err := w.as("octavia").PullRequests.Create(t.Context(), "acme", "calc", &gh.NewPullRequest{Title: gh.String("Fix"), Head: gh.String("fix"), Base: gh.String("main")})
+	must(t, err)
+	w.label("octavia", pr.GetNumber())
+	w.until("the check has ended", func() bool { return w.runNamed(head, "sum").GetStatus() == "completed" })
+	if run := w.runNamed(head, "sum"); run.GetConclusion() != "failure" || run.GetOutput().GetTitle() != "exit status 1" {
+		t.Errorf("%s: %s", run.GetConclusion(), run.GetOutput().GetTitle())
+	}
+}
+
 // TestMergeGroupIsAnswered on its own commit, with the checks and with the review gate.
 func TestMergeGroupIsAnswered(t *testing.T) {
 	t.Parallel()
