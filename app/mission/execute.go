@@ -146,7 +146,7 @@ func verdict(o agent.Outcome, changes int) error {
 	case sandbox.HostFull:
 		return outcome.End(outcome.Infrastructure, nil, "%s", hostFull(o.Summary))
 	case sandbox.Lost:
-		return outcome.End(outcome.Infrastructure, nil, "the agent's supervisor is gone without an exit status: the machine was restarted, or the process was killed%s", kept)
+		return outcome.End(outcome.Infrastructure, nil, "the agent's supervisor is gone without an exit status: the machine was restarted, the process was killed, or the disk was full%s", kept)
 	case sandbox.Cancelled:
 		return outcome.End(outcome.Cancelled, nil, "the agent was stopped%s", kept)
 	}

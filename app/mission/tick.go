@@ -237,11 +237,16 @@ func (e *Engine) failed(ctx context.Context, log *slog.Logger, m *store.Mission,
 		return ResultRetry, e.Store.Save(ctx, m, e.Now())
 	}
 	log.Warn("step ended the work", "outcome", final.Outcome, "message", final.Message, "error", err)
-	if m.Step == stepClose { // the end of the end: nothing is left to try
-		m.Step, m.EndedAt, m.DueAt = stepEnded, e.Now(), time.Time{}
+	if m.Step == stepClose { // the end of the end: nothing is left to try but to say so
 		if m.Outcome == "" {
 			m.Outcome, m.Message = string(final.Outcome), e.Redact(final.Message)
 		}
+		if err := e.tellEnd(ctx, m); err != nil {
+			if err := e.untoldEnd(ctx, m, err); err != nil {
+				return ResultRetry, err
+			}
+		}
+		m.Step, m.EndedAt, m.DueAt = stepEnded, e.Now(), time.Time{}
 		return ResultEnded, e.Store.Save(ctx, m, e.Now())
 	}
 	m.Outcome, m.Message = string(final.Outcome), e.Redact(final.Message)

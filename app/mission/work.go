@@ -209,16 +209,25 @@ func (e *Engine) close(ctx context.Context, m *store.Mission) (next, error) {
 
 // finish tells the end. The comment is a courtesy: an issue that is gone keeps no mission from ending.
 func (e *Engine) finish(ctx context.Context, m *store.Mission) error {
-	m.UpdatedAt = e.Now()
-	err := errors.Join(e.tell(ctx, m), e.tellRound(ctx, m))
+	err := e.tellEnd(ctx, m)
 	if err != nil && outcome.Class(err) == nil && m.Failures < outcome.MostTries-1 && m.Defects < outcome.MostDefects-1 {
 		return err
 	}
 	if err != nil {
-		e.Log.Warn("the end could not be told on the issue", "mission", m.ID, "error", err)
-		return e.Store.AddEffect(ctx, untold+m.ID, 0, e.Now())
+		return e.untoldEnd(ctx, m, err)
 	}
 	return nil
+}
+
+func (e *Engine) tellEnd(ctx context.Context, m *store.Mission) error {
+	m.UpdatedAt = e.Now()
+	return errors.Join(e.tell(ctx, m), e.tellRound(ctx, m))
+}
+
+// untoldEnd notes that the end could not be told.
+func (e *Engine) untoldEnd(ctx context.Context, m *store.Mission, err error) error {
+	e.Log.Warn("the end could not be told on the issue", "mission", m.ID, "error", err)
+	return e.Store.AddEffect(ctx, untold+m.ID, 0, e.Now())
 }
 
 // untold begins the key of each mission whose end could not be told: the App may get its access back.
