@@ -2,6 +2,8 @@ package checks
 
 import (
 	"bytes"
+	"path"
+	"slices"
 	"strings"
 )
 
@@ -84,6 +86,9 @@ func (j *javascript) marked(line []byte) bool {
 	return true
 }
 
+// scripts are the endings of what these tools run.
+var scripts = []string{".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx", ".vue", ".svelte"}
+
 // frame reads `sum (src/sum.js:2:29)`, `file:///workspace/src/main.js:2:1` and vitest's `sum src/sum.js:2:29`.
 func (j *javascript) frame(at []byte) bool {
 	if j.reason == nil {
@@ -95,7 +100,7 @@ func (j *javascript) frame(at []byte) bool {
 		return true
 	}
 	file, row, col := j.p.position(at)
-	if file == "" {
+	if file == "" || !slices.Contains(scripts, path.Ext(file)) { // Rust's frames look the same
 		return false
 	}
 	j.p.add(file, row, col, "failure", j.test, strings.Join(j.reason, "\n"))

@@ -69,7 +69,7 @@ func TestParseGolden(t *testing.T) {
 
 func TestParse(t *testing.T) {
 	t.Parallel()
-	tree := mapTree{"go.mod": "module m.example/x\n", "a.go": "", "a_test.go": "", "x/a_test.go": "", "sub/go.mod": "module \"m.example/sub\"\n", "sub/a_test.go": "", "web/a.c": ""}
+	tree := mapTree{"go.mod": "module m.example/x\n", "a.go": "", "a_test.go": "", "x/a_test.go": "", "sub/go.mod": "module \"m.example/sub\"\n", "sub/a_test.go": "", "web/a.c": "", "x.js": ""}
 	for name, tt := range map[string]struct{ kind, dir, log, want string }{
 		"root package, not the directory of the module's name": {log: "--- FAIL: T (0.00s)\n    a_test.go:3: m\nFAIL\tm.example/x\t0.1s\n", want: "failure a_test.go:3:0 [T] \"m\"\n"},
 		"package of a nested module":                           {dir: "sub", log: "--- FAIL: T (0.00s)\n    a_test.go:3: m\nFAIL\tm.example/sub\t0.1s\n", want: "failure sub/a_test.go:3:0 [T] \"m\"\n"},
@@ -91,7 +91,7 @@ func TestParse(t *testing.T) {
 		"a path of Windows that is not in the tree":            {log: `C:\src\repo\b.go:3:5: bad` + "\n" + `..\..\a.go:1: bad` + "\n"},
 		"a call is no place":                                   {log: "a.go(3) says more on that: bad\nf(3,5): bad\na.go(3,5)\na.go(3,5): 7\n"},
 		"two reports of SARIF":                                 {log: `{"version":"2.1.0","runs":[{"results":[{"message":{"text":"m"},"locations":[{"physicalLocation":{"artifactLocation":{"uri":"a.go"},"region":{"startLine":1}}}]}]}]}` + "\nand\n" + `{"runs":[{"results":[{"message":{"text":"n"},"locations":[{"physicalLocation":{"artifactLocation":{"uri":"a.go"}}}]}]}]}` + "\n", want: "warning a.go:1:0 [] \"m\"\nwarning a.go:1:0 [] \"n\"\n"},
-		"an error of a program's own log":                      {log: "Error: cannot connect\n" + strings.Repeat("retrying\n", 30) + "    at f (a.go:3:1)\n"},
+		"an error of a program's own log":                      {log: "Error: cannot connect\n" + strings.Repeat("retrying\n", 30) + "    at f (x.js:3:1)\n"},
 		"a file that cannot be read, as eslint says it":        {log: "/workspace/web/a.c\n  0:0  error  Parsing error: no project\n", want: "failure web/a.c:1:0 [] \"Parsing error: no project\"\n"},
 		"lines that no file has":                               {log: `{"version":"2.1.0","runs":[{"results":[{"message":{"text":"m"},"locations":[{"physicalLocation":{"artifactLocation":{"uri":"a.go"},"region":{"startLine":9223372036854775807}}},{"physicalLocation":{"artifactLocation":{"uri":"a.go"},"region":{"startLine":-3,"startColumn":99999999999}}}]}]}]}`, want: "warning a.go:1:0 [] \"m\"\n"},
 		"hidden characters go":                                 {log: "a.go:1: b\u202ea\x00d\n", want: "failure a.go:1:0 [] \"bad\"\n"},
