@@ -16,7 +16,10 @@ import (
 // (https://docs.github.com/repositories/managing-your-repositorys-settings-and-features/customizing-your-repository/about-code-owners).
 var ownersFiles = []string{".github/CODEOWNERS", "CODEOWNERS", "docs/CODEOWNERS"}
 
-// first gives the first file of a commit that is there, at most 64 KiB of it.
+// fileMost is the size up to which GitHub reads a CODEOWNERS file, in bytes.
+const fileMost = 3 << 20
+
+// first gives the first file of a commit that is there; "" where it is longer than fileMost.
 func (p *publication) first(ctx context.Context, commit string, paths []string) (string, error) {
 	ids, err := p.Repository.blobIDs(ctx, commit, paths)
 	if err != nil {
@@ -27,7 +30,7 @@ func (p *publication) first(ctx context.Context, commit string, paths []string) 
 		if !ok {
 			continue
 		}
-		found, err := p.Repository.Blobs(ctx, []string{id}, 64<<10)
+		found, err := p.Repository.Blobs(ctx, []string{id}, fileMost)
 		return string(found[id]), err
 	}
 	return "", nil
@@ -42,9 +45,11 @@ func OwnersFiles() []string { return slices.Clone(ownersFiles) }
 // address of mail.
 func OwnersOf(codeowners, path string) (own []string) {
 	for line := range strings.Lines(codeowners) {
-		line, _, _ = strings.Cut(line, " #")
-		f := strings.Fields(line)
-		if len(f) > 0 && !strings.HasPrefix(f[0], "#") && owns(f[0], path) {
+		f := strings.Fields(strings.ReplaceAll(line, `\ `, "\x00")) // a space in a pattern, as gitignore escapes it
+		if at := slices.IndexFunc(f, func(word string) bool { return strings.HasPrefix(word, "#") }); at >= 0 {
+			f = f[:at] // a comment
+		}
+		if len(f) > 0 && owns(strings.ReplaceAll(f[0], "\x00", " "), path) {
 			own = f[1:]
 		}
 	}

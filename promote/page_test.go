@@ -11,7 +11,7 @@ import (
 
 func TestOwners(t *testing.T) {
 	t.Parallel()
-	const file = "# all\n* @acme/all @root\n*.js @js # comment\n/build/ @build\ndocs/* docs@acme.example @docs\napps/ @apps\n/scripts/x.sh\n"
+	const file = "# all\n* @acme/all @root\n*.js @js # comment\n/build/ @build\ndocs/* docs@acme.example @docs\napps/ @apps\n/scripts/x.sh\n/a\\ b/*.c @spaced\t# not @eve\n"
 	for path, want := range map[string]string{
 		"README":       "root +all",
 		"a/b.js":       "js",
@@ -20,6 +20,7 @@ func TestOwners(t *testing.T) {
 		"docs/a/b.md":  "root +all",
 		"x/apps/y":     "apps",
 		"scripts/x.sh": "",
+		"a b/x.c":      "spaced",
 	} {
 		people, teams := owners(file, []string{path})
 		got := strings.Join(people, " ")
@@ -107,5 +108,18 @@ func TestTicksOfPeopleStay(t *testing.T) {
 	}
 	if got := keepTicks("- [ ] a\n", "- [x] a\n"); got != "- [ ] a\n" {
 		t.Errorf("a box that is not of the template's: %q", got)
+	}
+}
+
+// TestLongCodeowners: GitHub reads such a file up to 3 MB.
+func TestLongCodeowners(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.before(map[string]string{"CODEOWNERS": strings.Repeat("# a line of many\n", 10_000) + "* @mona\n"})
+	p := &publication{Deps: w.deps, req: w.req}
+	text, err := p.first(t.Context(), w.made.base, ownersFiles)
+	must(t, err)
+	if own := OwnersOf(text, "sum.go"); !slices.Equal(own, []string{"@mona"}) {
+		t.Errorf("owners %q of %d bytes", own, len(text))
 	}
 }

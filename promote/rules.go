@@ -47,15 +47,21 @@ func ReadBaseRules(ctx context.Context, gh *github.Client, r Request) ([]Rule, e
 
 // branchRules by hand, since go-github v60 does not take a branch with a slash and drops rules that it does not know.
 func branchRules(ctx context.Context, gh *github.Client, r Request, branch string) ([]Rule, error) {
-	request, err := gh.NewRequest(http.MethodGet, fmt.Sprintf("repos/%s/%s/rules/branches/%s?per_page=100", r.Owner, r.Repo, url.PathEscape(branch)), nil)
-	if err != nil {
-		return nil, fmt.Errorf("rules of branch %s: %w", branch, err)
-	}
 	var all, own []Rule
-	if response, err := gh.Do(ctx, request, &all); response != nil && (response.StatusCode == http.StatusNotFound || response.StatusCode == http.StatusForbidden) {
-		return nil, nil // a plan or a server without rulesets
-	} else if err != nil {
-		return nil, fmt.Errorf("rules of branch %s: %w", branch, err)
+	for page := 1; page > 0; {
+		request, err := gh.NewRequest(http.MethodGet, fmt.Sprintf("repos/%s/%s/rules/branches/%s?per_page=100&page=%d", r.Owner, r.Repo, url.PathEscape(branch), page), nil)
+		if err != nil {
+			return nil, fmt.Errorf("rules of branch %s: %w", branch, err)
+		}
+		var some []Rule
+		response, err := gh.Do(ctx, request, &some)
+		if response != nil && (response.StatusCode == http.StatusNotFound || response.StatusCode == http.StatusForbidden) {
+			return nil, nil // a plan or a server without rulesets
+		}
+		if err != nil {
+			return nil, fmt.Errorf("rules of branch %s: %w", branch, err)
+		}
+		all, page = append(all, some...), response.NextPage
 	}
 	passes := map[int64]bool{}
 	for _, rule := range all {

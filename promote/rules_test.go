@@ -2,6 +2,7 @@ package promote
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -69,5 +70,16 @@ func TestReadRules(t *testing.T) {
 	}
 	if diff := cmp.Diff([][]string{{"required_signatures"}, {"creation"}}, [][]string{types(got.Base), types(got.Own)}); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// TestRulesOfSeveralPages: a company's rulesets have more rules than a page.
+func TestRulesOfSeveralPages(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	must(t, w.server.AddRuleset("octavia/calc", "many", []string{"~ALL"}, append(slices.Repeat([]string{"deletion"}, 100), "creation")...))
+	got, err := ReadBaseRules(t.Context(), w.deps.GitHub, w.req)
+	if err != nil || len(got) != 1 || got[0].Type != "creation" {
+		t.Errorf("%+v, %v", got, err)
 	}
 }

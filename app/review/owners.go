@@ -15,12 +15,16 @@ import (
 	"github.com/sandpiper-bot/sandpiper/promote"
 )
 
+// commitsMost is how many commits of a pull request GitHub lists.
+const commitsMost = 250
+
 // countAuthors takes back the approvals of people who wrote what is approved: GitHub keeps the author of a pull request from approving
 // it, and that is the bot, whoever has pushed onto its branch since.
 func (g *Gate) countAuthors(ctx context.Context, gh *github.Client, m *store.Mission, t *tally) error {
 	if t.head == m.Head && m.Attempt == 1 { // all of it is the bot's; a later round may stand on what people have pushed
 		return nil
 	}
+	seen := 0
 	for o := (&github.ListOptions{PerPage: 100}); ; {
 		page, response, err := gh.PullRequests.ListCommits(ctx, m.Owner, m.Name, m.Pull, o)
 		if err != nil {
@@ -30,11 +34,16 @@ func (g *Gate) countAuthors(ctx context.Context, gh *github.Client, m *store.Mis
 			t.without(c.GetAuthor().GetLogin(), "wrote a commit of this")
 			t.without(c.GetCommitter().GetLogin(), "wrote a commit of this")
 		}
+		seen += len(page)
 		if response.NextPage == 0 {
-			return nil
+			break
 		}
 		o.Page = response.NextPage
 	}
+	if seen >= commitsMost {
+		t.waits = append(t.waits, fmt.Sprintf("GitHub lists %d of the commits only, and the authors of the others cannot be known", commitsMost))
+	}
+	return nil
 }
 
 // filesMost is how many files of a pull request GitHub lists.

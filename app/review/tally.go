@@ -108,6 +108,7 @@ func (t *tally) summary(m *store.Mission, p *policy.Policy) string {
 // vote is the newest review of one person, or what they said in a comment.
 type vote struct {
 	login, state, commit string
+	id                   int64 // of the account; 0: not known
 	person               bool
 	how                  string
 }
@@ -127,7 +128,7 @@ func latestReviews(ctx context.Context, gh *github.Client, m *store.Mission) ([]
 			if state != "APPROVED" && state != "CHANGES_REQUESTED" && state != "DISMISSED" {
 				continue
 			}
-			v := vote{login: r.GetUser().GetLogin(), state: state, commit: r.GetCommitID(), person: r.GetUser().GetType() == "User"}
+			v := vote{login: r.GetUser().GetLogin(), id: r.GetUser().GetID(), state: state, commit: r.GetCommitID(), person: r.GetUser().GetType() == "User"}
 			if i, seen := at[v.login]; seen {
 				votes[i] = v
 				continue
@@ -152,7 +153,7 @@ func (g *Gate) counts(ctx context.Context, gh *github.Client, m *store.Mission, 
 		return false, "not a person", nil
 	case v.state == "APPROVED" && v.commit != head:
 		return false, fmt.Sprintf("the approval is of %.7s", v.commit), nil
-	case v.state == "APPROVED" && v.login == m.Requester && !p.Review.Requester:
+	case v.state == "APPROVED" && (v.login == m.Requester || v.id != 0 && v.id == m.RequesterID) && !p.Review.Requester: // names change
 		return false, "asked for this", nil
 	}
 	who, err := standing.Of(ctx, gh, repoOf(m), v.login)
