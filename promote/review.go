@@ -40,8 +40,12 @@ const (
 // open is ErrClosed, one whose head is another one by now ErrHeadMoved.
 func PostReview(ctx context.Context, d Deps, req Request) (Reviewed, error) {
 	p := &publication{Deps: d, req: req}
-	if found, err := p.review(ctx); found.URL != "" || err != nil {
+	found, err := p.review(ctx)
+	if err != nil {
 		return found, err
+	}
+	if found.URL != "" { // made by a try whose end nobody has seen
+		return found, d.Sandboxes.Promoted(ctx, req.Run)
 	}
 	shown, err := p.page(ctx)
 	if err != nil {

@@ -49,11 +49,14 @@ func TestPostReviewIsMadeOnce(t *testing.T) {
 	}
 	_, err := w.server.Push("octavia/calc", double.CommitOptions{Login: "mona", Branch: "hers", Message: "more", Files: map[string]string{"x": "y"}})
 	must(t, err)
-	for range 2 {
+	for n := range 2 {
 		got, err := PostReview(t.Context(), w.deps, w.req)
 		must(t, err)
 		if list := w.reviews(); len(list) != 1 || got.URL != list[0].GetHTMLURL() || got.Suggestions != 1 || list[0].GetState() != "COMMENTED" {
 			t.Fatalf("%d reviews, got %+v", len(list), got)
+		}
+		if w.made.promoted != n+1 {
+			t.Errorf("the sandbox was told %d times that its work was taken, want each time", w.made.promoted)
 		}
 	}
 	w.req.Mission = "m-other"

@@ -98,6 +98,7 @@ type maker struct {
 	dir, base, index string
 	files            map[string]string
 	left             []sandbox.Change
+	promoted         int
 }
 
 func (m *maker) git(stdin string, env []string, args ...string) (string, error) {
@@ -113,7 +114,10 @@ func (m *maker) git(stdin string, env []string, args ...string) (string, error) 
 	return strings.TrimSpace(string(out)), nil
 }
 
-func (m *maker) Promoted(context.Context, sandbox.ID) error { return nil }
+func (m *maker) Promoted(context.Context, sandbox.ID) error {
+	m.promoted++
+	return nil
+}
 
 func (m *maker) Select(_ context.Context, id sandbox.ID, sel sandbox.Selection, spec sandbox.CommitSpec) (sandbox.Promotion, error) {
 	p := sandbox.Promotion{Run: id, Base: m.base, LeftOut: m.left}
