@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/google/go-github/v60/github"
@@ -164,17 +165,9 @@ func (s *Sweeper) deliveries(ctx context.Context) (result string, again int, err
 	if err != nil {
 		return "", 0, err
 	}
-	for _, a := range failed {
-		if known[a.GUID] {
-			continue
-		}
-		if again == mostAgain {
-			break
-		}
-		if err := s.redeliver(ctx, a); err != nil {
-			return "", again, err
-		}
-		again++
+	failed = slices.DeleteFunc(failed, func(a webhooks.Attempt) bool { return known[a.GUID] })
+	if again, err = s.askAgain(ctx, failed[:min(len(failed), mostAgain)]); err != nil {
+		return "", again, err
 	}
 	if again < mostAgain { // else the next round has to reach as far back
 		s.read = began
@@ -207,6 +200,24 @@ func (s *Sweeper) log(ctx context.Context, since time.Time) (log []webhooks.Atte
 	}
 	s.Log.Warn("the log of deliveries is longer than a sweep reads", "read", len(log))
 	return log, nil
+}
+
+// askAgain asks for one delivery after the other, and says for how many it did. One that GitHub does not give again keeps no younger
+// one from coming, unless it takes no calls at all.
+func (s *Sweeper) askAgain(ctx context.Context, failed []webhooks.Attempt) (again int, err error) {
+	var errs []error
+	for _, a := range failed {
+		err := s.redeliver(ctx, a)
+		if err == nil {
+			again++
+			continue
+		}
+		errs = append(errs, err)
+		if errors.As(err, new(*installation.ErrLimited)) || errors.Is(err, installation.ErrUnreachable) || errors.Is(err, installation.ErrUnauthorized) || ctx.Err() != nil {
+			break
+		}
+	}
+	return again, errors.Join(errs...)
 }
 
 func (s *Sweeper) redeliver(ctx context.Context, a webhooks.Attempt) error {

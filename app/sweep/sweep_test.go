@@ -300,6 +300,22 @@ func TestDeliveryThatHasLeftTheLog(t *testing.T) {
 	}
 }
 
+// TestDeliveryThatCannotBeHadAgain is the oldest one, and keeps no other from coming.
+func TestDeliveryThatCannotBeHadAgain(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.events(3)
+	must(t, s.double.AddFault(github.Fault{Method: "POST", Path: "/attempts$", Status: http.StatusUnprocessableEntity, Message: "Delivery cannot be redelivered"}))
+	if result, again, err := s.deliveries(t.Context()); err == nil || again != 2 {
+		t.Errorf("%q, %d, %v", result, again, err)
+	}
+	must(t, s.double.AddFault(github.SecondaryLimit("POST", "/attempts$", 1, time.Hour)))
+	s.events(2)
+	if _, again, err := s.deliveries(t.Context()); !errors.As(err, new(*installation.ErrLimited)) || again != 0 {
+		t.Errorf("although GitHub takes no calls: %d, %v", again, err)
+	}
+}
+
 func TestRunEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
