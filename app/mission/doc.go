@@ -7,7 +7,8 @@
 //	checks  take → create → verify → archive → waiting                    (of a pull request's head)
 //	group   take → create → verify → close                                (of a merge queue's commit)
 //
-// and from each of them, when the work fails or a person ends it, close → ended.
+// and from each of them, when the work fails or a person ends it, close → ended. A step of an issue stands in the file of its name; the queue
+// in admit.go, archive and close in end.go, waiting in followup.go. Those of pull requests and merge groups are in pulls.go, verify.go and group.go.
 //
 // The database says which step is next. A step writes what it did before the next one begins, finds what an earlier try
 // of itself has made (a sandbox, a running agent, a branch, a comment), and may therefore be killed at any instruction and

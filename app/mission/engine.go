@@ -2,8 +2,10 @@ package mission
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -188,3 +190,14 @@ func (e *Engine) remote(m *store.Mission, p installation.Purpose) gitstore.Remot
 }
 
 func storeKey(repository int64) string { return fmt.Sprintf("gh-%d", repository) }
+
+func (e *Engine) runDir(run string) string { return filepath.Join(e.StateDir, "runs", run) }
+
+// marshal is for values of our own types, which always can be.
+func marshal(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("mission: %T as JSON: %v", v, err))
+	}
+	return string(text)
+}

@@ -90,16 +90,3 @@ func (e *Engine) boundaryTable(ctx context.Context, m *store.Mission, row func(n
 		row(item.What, quote.Text(item.Note))
 	}
 }
-
-func orNext(held *next) next {
-	if held == nil {
-		return next{}
-	}
-	return *held
-}
-
-// ended records how a mission ended.
-func (e *Engine) ended(ctx context.Context, m *store.Mission) {
-	e.Audit(ctx, audit.Entry{Kind: "mission.ended", Mission: m.ID, Run: m.Run, Repository: m.Owner + "/" + m.Name,
-		Data: map[string]any{"outcome": m.Outcome, "message": m.Message, "pull": m.Pull, "head": m.Head}})
-}

@@ -286,3 +286,10 @@ func (d *decision) end(s Settings) trust {
 	}
 	return t
 }
+
+func orNext(held *next) next {
+	if held == nil {
+		return next{}
+	}
+	return *held
+}
