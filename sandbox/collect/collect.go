@@ -33,6 +33,8 @@ type Caps struct {
 	Total   int64 // bytes of all changed files: 4 GiB
 	Ignored int64 // bytes of ignored files in a snapshot of everything: 256 MiB; further ones are told, and not kept
 	Entries int   // names in the workspace: 2,000,000
+
+	Rules time.Duration // that git takes to find the rules for all names: 1 min
 }
 
 func (c Caps) withDefaults() Caps {
@@ -47,6 +49,9 @@ func (c Caps) withDefaults() Caps {
 	set(&c.Ignored, 256<<20)
 	if c.Entries == 0 {
 		c.Entries = 2_000_000
+	}
+	if c.Rules == 0 {
+		c.Rules = time.Minute
 	}
 	return c
 }

@@ -71,6 +71,18 @@ func (c *collector) rulesNamed(name string) []change {
 	return out
 }
 
+// errEndless says that rules of the workspace cannot be followed: a command can make git's time for them longer than anybody waits, see
+// git.Options.
+var errEndless = errors.New("the patterns in its .gitignore and .gitattributes files take too long")
+
+// endless tells rules without an end from a context that has ended.
+func (c *collector) endless(ctx context.Context, err error) error {
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return fmt.Errorf("%w: more than %s", errEndless, c.Caps.Rules)
+	}
+	return err
+}
+
 func hasForbidden(p string) bool {
 	for part := range strings.SplitSeq(p, "/") {
 		if forbidden(part) {
@@ -102,9 +114,14 @@ func (c *collector) dropIgnored(ctx context.Context) error {
 	}
 	defer os.RemoveAll(dir)
 	out, err := c.Store.Run(ctx, git.Call{Dir: dir, WorkTree: dir, Args: []string{"check-ignore", "--no-index", "-z", "--stdin"}, Stdin: &ask,
-		Config: []string{"core.bare=false"}})
+		Config: []string{"core.bare=false"}, Timeout: c.Caps.Rules})
+	err = c.endless(ctx, err)
 	var failed *git.Error
 	if errors.As(err, &failed) && failed.Exit == 1 { // none is ignored
+		return nil
+	}
+	if errors.Is(err, errEndless) && c.Everything {
+		c.notes.add("collect.rules", "medium", err.Error()+": what is ignored was kept with the rest")
 		return nil
 	}
 	if err != nil {
@@ -194,12 +211,15 @@ func (c *collector) hash(ctx context.Context, dir string, files map[string]*chan
 	index := dir + ".index"
 	defer os.Remove(index)
 	run := func(stdin []byte, args ...string) ([]byte, error) {
-		call := git.Call{Dir: dir, WorkTree: dir, Index: index, Config: []string{"core.bare=false", "core.safecrlf=false"}, Args: args}
+		call := git.Call{Dir: dir, WorkTree: dir, Index: index, Config: []string{"core.bare=false", "core.safecrlf=false"}, Args: args, Timeout: c.Caps.Rules}
+		if args[0] == "update-index" { // which reads the files too
+			call.Timeout *= 10
+		}
 		if stdin != nil {
 			call.Stdin = bytes.NewReader(stdin)
 		}
 		out, err := c.Store.Run(ctx, call)
-		if err != nil {
+		if err = c.endless(ctx, err); err != nil {
 			return nil, fmt.Errorf("line endings: %w", err)
 		}
 		return out, nil

@@ -10,6 +10,7 @@ package git
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,10 @@ type Options struct {
 	Path    string       // of git; empty: found on PATH
 	Environ []string     // where proxy and CA settings for network calls are taken from; nil: os.Environ()
 	Log     *slog.Logger // one debug line a call; nil: none
+
+	// Files is how long a command on a work tree may take that has no timeout of its own; 0: 15 min. Its patterns may be anybody's, and git
+	// compares one with a path in a time that grows with the depth of the path to the power of the number of ** in it (wildmatch.c).
+	Files time.Duration
 }
 
 // Git runs commands. It is safe for concurrent use.
@@ -43,6 +48,7 @@ type Git struct {
 	version func() (string, error) // asked once, when somebody wants it: a process takes longer than a create
 	network []string
 	log     *slog.Logger
+	files   time.Duration
 }
 
 // Transport says which way to another repository a call may use.
@@ -72,7 +78,7 @@ type Call struct {
 	Stderr      io.Writer // told too what git and the other side say; nil: nobody. The errors have the end of it in any case.
 	Transport   Transport
 	Credentials Credentials
-	Timeout     time.Duration // 0: until the context ends
+	Timeout     time.Duration // 0: until the context ends, or as long as Options.Files says with a WorkTree
 	Hold        []*os.File    // descriptors that git keeps open while it lives, such as that of a lock
 }
 
@@ -95,7 +101,7 @@ func New(o Options) (*Git, error) {
 	if o.Environ == nil {
 		o.Environ = os.Environ()
 	}
-	g := &Git{path: path, network: networkSettings(o.Environ), log: o.Log}
+	g := &Git{path: path, network: networkSettings(o.Environ), log: o.Log, files: cmp.Or(o.Files, 15*time.Minute)}
 	g.version = sync.OnceValues(g.askVersion)
 	return g, nil
 }
@@ -122,9 +128,12 @@ func (g *Git) askVersion() (string, error) {
 // Run runs one command until its end and returns what it wrote, unless Call.Stdout takes that. When the context ends or
 // the timeout is over, the whole process group is killed. Errors of git itself are of type *Error.
 func (g *Git) Run(ctx context.Context, c Call) ([]byte, error) {
+	if c.Timeout == 0 && c.WorkTree != "" {
+		c.Timeout = g.files
+	}
 	if c.Timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.Timeout)
+		ctx, cancel = context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("it took more than %s: %w", c.Timeout, context.DeadlineExceeded))
 		defer cancel()
 	}
 	if err := ctx.Err(); err != nil {
