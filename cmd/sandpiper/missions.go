@@ -26,7 +26,7 @@ at the next start.
 
   sandpiper missions list           the newest missions; --open leaves out those that are over
   sandpiper missions show m-abcde   one mission with its runs and promotion
-  sandpiper missions cancel m-abcde ends it; what the agent made is kept in the store
+  sandpiper missions cancel m-abcde ends it; what the agent made is kept in the store, and its pull request stays open
   sandpiper missions retry m-abcde  starts again what has ended, from the current base
 
 Exit status: 0 done, 1 it failed or there is no such mission, 2 the command was called wrongly.`

@@ -141,8 +141,11 @@ func (s *show) tell(l logLine) bool {
 }
 
 func markOf(l logLine) string {
-	if l.Step == "close" {
+	switch {
+	case l.Step == "close":
 		return "·"
+	case l.Step == "verify" && strings.Contains(l.Found, " failure"): // the checks have run, and one of them did not pass
+		return "✗"
 	}
 	return "✓"
 }

@@ -8,18 +8,19 @@ import (
 	"time"
 )
 
-// TestShowTellsHowLongAStepTook, all its goes together.
+// TestShowTellsHowLongAStepTook, all its goes together, and that a check failed.
 func TestShowTellsHowLongAStepTook(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	lines, began := make(chan logLine, 3), time.Now()
+	lines, began := make(chan logLine, 4), time.Now()
 	lines <- logLine{Msg: "step done", Step: "create", Next: "execute", Found: "r-1", Time: began, Took: int64(time.Second)}
 	lines <- logLine{Msg: "step done", Step: "execute", Next: "inspect", Found: "fix-sum", Time: began.Add(20 * time.Second), Took: int64(time.Second)}
+	lines <- logLine{Msg: "step done", Step: "verify", Next: "promote", Found: "test, lint failure", Time: began.Add(20 * time.Second)}
 	lines <- logLine{Msg: "step done", Step: "archive", Next: "waiting", Found: "for a review", Time: began.Add(21 * time.Second)}
 	if _, err := newShow(&out).follow(context.Background(), lines); err != nil {
 		t.Fatal(err)
 	}
-	if got := out.String(); !strings.Contains(got, "r-1  1.0 s\n") || !strings.Contains(got, "fix-sum  20.0 s\n") {
+	if got := out.String(); !strings.Contains(got, "r-1  1.0 s\n") || !strings.Contains(got, "fix-sum  20.0 s\n") || !strings.Contains(got, "✗ checks     test, lint failure") {
 		t.Error(got)
 	}
 }
