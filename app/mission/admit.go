@@ -177,6 +177,6 @@ func (e *Engine) findPromoted(ctx context.Context, m *store.Mission) (bool, erro
 // its ids stand in the status comment, and anybody can copy them into a pull request, also from a fork.
 func (e *Engine) promotedFrom(m *store.Mission, pr *github.PullRequest) bool {
 	mark, ok := promote.ParseMarker(pr.GetBody())
-	return ok && mark.Mission == m.ID && mark.Run == m.Run && pr.GetUser().GetLogin() == e.Slug+"[bot]" &&
+	return ok && mark.Mission == m.ID && mark.Run == m.Run && pr.GetUser().GetLogin() == e.login() &&
 		pr.GetHead().GetRepo().GetID() == m.RepositoryID && strings.HasPrefix(pr.GetHead().GetRef(), promote.BranchRoot+"/")
 }

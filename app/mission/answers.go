@@ -3,14 +3,12 @@ package mission
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/google/go-github/v60/github"
 
-	"github.com/sandpiper-bot/sandpiper/app/agent"
 	"github.com/sandpiper-bot/sandpiper/app/installation"
 	"github.com/sandpiper-bot/sandpiper/app/say"
 	"github.com/sandpiper-bot/sandpiper/app/store"
@@ -65,9 +63,9 @@ func (e *Engine) answer(ctx context.Context, m *store.Mission, run *store.Run) e
 
 // unanswered are the threads that the round was given and has not answered yet.
 func (e *Engine) unanswered(ctx context.Context, gh *github.Client, m *store.Mission, run *store.Run) (open []thread, err error) {
-	var receipt agent.Receipt
-	if err := json.Unmarshal([]byte(run.Receipt), &receipt); err != nil {
-		return nil, fmt.Errorf("receipt of %s: %w", run.ID, err)
+	receipt, err := receiptOf(run)
+	if err != nil {
+		return nil, err
 	}
 	given := map[string]bool{}
 	for _, item := range receipt.Items {

@@ -60,6 +60,9 @@ type Settings struct {
 	Models map[string]string // endpoints that the broker offers: their base addresses inside, by name
 }
 
+// login is that of the bot's own account.
+func (s Settings) login() string { return s.Slug + "[bot]" }
+
 // Config is what an Engine is made of.
 type Config struct {
 	Settings
@@ -108,7 +111,7 @@ func New(c Config) *Engine {
 		c.Watch = unwatched{}
 	}
 	c.Redact = withoutPlace(c.Redact, c.StateDir)
-	poster := &say.Poster{Effects: c.Store, Login: c.Slug + "[bot]", Redact: c.Redact, Now: c.Now}
+	poster := &say.Poster{Effects: c.Store, Login: c.login(), Redact: c.Redact, Now: c.Now}
 	e := &Engine{Config: c, say: poster, wake: make(chan struct{}, 1), changed: make(chan struct{}, 1), pins: make(chan struct{}, mostPins), ticking: map[string]context.CancelCauseFunc{}, lanes: map[string]*lane{}, bases: map[string]chan struct{}{}}
 	e.gate = &review.Gate{GitHub: c.GitHub, Reporter: c.Reporter, Evidence: evidence{e}, Store: c.Store, Now: c.Now}
 	return e

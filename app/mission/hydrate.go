@@ -78,7 +78,7 @@ func (e *Engine) readTask(ctx context.Context, m *store.Mission, talk *conversat
 		return t, err
 	}
 	for _, c := range comments {
-		if c.GetUser().GetLogin() == e.Slug+"[bot]" {
+		if c.GetUser().GetLogin() == e.login() {
 			continue // what we said ourselves is no part of the task
 		}
 		author, err := people(ctx, c.GetUser().GetLogin(), c.GetUser().GetType() == "Bot")

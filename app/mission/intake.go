@@ -180,7 +180,7 @@ func (e *Engine) pullClosed(ctx context.Context, c webhooks.PullRequestChanged) 
 		if want = wantEnd; c.Merged {
 			want = wantMerged
 		}
-		if c.Sender.Login == e.Slug+"[bot]" {
+		if c.Sender.Login == e.login() {
 			work = nil // it is being discarded, by which its pull request was closed
 		}
 	}

@@ -78,7 +78,7 @@ func (e *Engine) missed(ctx context.Context, gh *github.Client, repo installatio
 		Event: "issues", Action: "labeled", InstallationID: repo.InstallationID, Sender: t.by,
 		Repo: webhooks.Repo{ID: repo.ID, Owner: repo.Owner, Name: repo.Name, FullName: repo.Owner + "/" + repo.Name},
 	}
-	if t.by.Login == e.Slug+"[bot]" {
+	if t.by.Login == e.login() {
 		return false, nil
 	}
 	said, err := e.startMissed(ctx, t)

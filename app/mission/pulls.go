@@ -146,7 +146,7 @@ func (e *Engine) reopened(ctx context.Context, c webhooks.PullRequestChanged) (s
 		return "", err
 	}
 	return e.checkPull(ctx, pullTrigger{
-		meta: c.Meta, repo: installation.Repo{InstallationID: c.InstallationID, ID: c.Repo.ID, Owner: c.Repo.Owner, Name: c.Repo.Name},
+		meta: c.Meta, repo: repoOfMeta(c.Meta),
 		number: c.Number, title: last.Title, head: c.HeadSHA, key: "delivery:" + c.DeliveryID, by: webhooks.User{Login: last.Requester, ID: last.RequesterID},
 	})
 }

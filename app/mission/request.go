@@ -18,7 +18,7 @@ import (
 
 // bot is the account that commits are by. Its id is part of the address by which GitHub shows its face beside them.
 func (e *Engine) bot(ctx context.Context, gh *github.Client) (promote.Person, error) {
-	bot := promote.Person{Login: e.Slug + "[bot]", ID: e.botID.Load()}
+	bot := promote.Person{Login: e.login(), ID: e.botID.Load()}
 	if bot.ID != 0 {
 		return bot, nil
 	}
@@ -39,9 +39,9 @@ func (e *Engine) request(ctx context.Context, m *store.Mission, run *store.Run, 
 	if err != nil {
 		return promote.Request{}, err
 	}
-	var receipt agent.Receipt
-	if err := json.Unmarshal([]byte(run.Receipt), &receipt); err != nil {
-		return promote.Request{}, fmt.Errorf("receipt of %s: %w", run.ID, err)
+	receipt, err := receiptOf(run)
+	if err != nil {
+		return promote.Request{}, err
 	}
 	o, err := offerOf(run)
 	if err != nil {
@@ -86,6 +86,14 @@ func (e *Engine) request(ctx context.Context, m *store.Mission, run *store.Run, 
 		}
 	}
 	return r, nil
+}
+
+// receiptOf is what the agent of a run was given, and what not.
+func receiptOf(run *store.Run) (r agent.Receipt, err error) {
+	if err = json.Unmarshal([]byte(run.Receipt), &r); err != nil {
+		err = fmt.Errorf("receipt of %s: %w", run.ID, err)
+	}
+	return r, err
 }
 
 // commentURL is where the mission is told as it goes.

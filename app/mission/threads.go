@@ -18,7 +18,7 @@ type thread []*github.PullRequestComment
 func (t thread) root() int64 { return t[0].GetID() }
 
 func (e *Engine) isOwn(c *github.PullRequestComment) bool {
-	return c.GetUser().GetLogin() == e.Slug+"[bot]"
+	return c.GetUser().GetLogin() == e.login()
 }
 
 // threads lists the conversations of a pull request.

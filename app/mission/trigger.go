@@ -40,12 +40,12 @@ type task struct {
 
 // labelled starts a mission when the trigger label was put on an issue or pull request.
 func (e *Engine) labelled(ctx context.Context, c webhooks.LabelAdded) (string, error) {
-	if c.Sender.Login == e.Slug+"[bot]" {
+	if c.Sender.Login == e.login() {
 		return "ignored: our own label", nil
 	}
 	t := trigger{
 		meta: c.Meta, issue: c.Issue, by: c.Sender, key: "delivery:" + c.DeliveryID, label: c.Label, at: c.UpdatedAt,
-		repo: installation.Repo{InstallationID: c.InstallationID, ID: c.Repo.ID, Owner: c.Repo.Owner, Name: c.Repo.Name},
+		repo: repoOfMeta(c.Meta),
 	}
 	triggers, err := e.triggers(ctx, t)
 	if err != nil {

@@ -201,7 +201,7 @@ func (d *decision) issue(ctx context.Context, talk *conversation) error {
 	}
 	for _, c := range comments {
 		login := c.GetUser().GetLogin()
-		if c.GetCreatedAt().After(m.TriggeredAt) || login == d.engine.Slug+"[bot]" {
+		if c.GetCreatedAt().After(m.TriggeredAt) || login == d.engine.login() {
 			continue // withheld from the agent
 		}
 		if err := d.hear(ctx, fmt.Sprintf("comment %d", c.GetID()), login); err != nil {
@@ -222,7 +222,7 @@ func (d *decision) pull(ctx context.Context) error {
 	if from := pr.GetHead().GetRepo(); from.GetID() != m.RepositoryID {
 		d.fork(pr.GetHead().GetUser().GetLogin())
 	}
-	if login := pr.GetUser().GetLogin(); login == d.engine.Slug+"[bot]" {
+	if login := pr.GetUser().GetLogin(); login == d.engine.login() {
 		err = d.own(ctx)
 	} else {
 		err = d.hear(ctx, fmt.Sprintf("#%d", m.Number), login)
@@ -234,7 +234,7 @@ func (d *decision) pull(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("commits of pull request %d: %w", m.Number, err)
 	}
-	heard := map[string]bool{"": true, d.engine.Slug + "[bot]": true, "web-flow": true}
+	heard := map[string]bool{"": true, d.engine.login(): true, "web-flow": true}
 	for _, c := range commits {
 		for _, login := range []string{c.GetAuthor().GetLogin(), c.GetCommitter().GetLogin()} {
 			if heard[login] {
