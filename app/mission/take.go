@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -86,10 +87,22 @@ func (e *Engine) pinBase(ctx context.Context, gh *github.Client, m *store.Missio
 		return outcome.End(outcome.BlockedByRule, nil, "%s", promote.InTheWay)
 	}
 	if refs[ref] == "" {
-		return outcome.End(outcome.BlockedByRule, nil, "the repository has no commit on %s yet; push one first", branch)
+		return noCommit(ctx, gh, m, branch)
 	}
 	m.BaseBranch, m.Base = branch, refs[ref]
 	return nil
+}
+
+// noCommit says that there is no commit to start from, if the API says so too: for git, the page of a proxy is a repository without refs.
+func noCommit(ctx context.Context, gh *github.Client, m *store.Mission, branch string) error {
+	_, response, err := gh.Git.GetRef(ctx, m.Owner, m.Name, "heads/"+branch)
+	switch {
+	case err == nil:
+		return outcome.Passing("git is shown no commit on " + branch + ", where the API has one")
+	case response != nil && (response.StatusCode == http.StatusNotFound || response.StatusCode == http.StatusConflict): // 409: it is empty
+		return outcome.End(outcome.BlockedByRule, nil, "the repository has no commit on %s yet; push one first", branch)
+	}
+	return fmt.Errorf("branch %s: %w", branch, err)
 }
 
 // readPolicy reads the policy of the default branch at a pinned commit, and keeps it with the mission.

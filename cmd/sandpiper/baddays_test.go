@@ -338,3 +338,14 @@ func TestArchivedWhileChecksRun(t *testing.T) {
 	must(t, w.double.ArchiveRepo("acme/calc", true))
 	w.until("it has ended and says so", func() bool { return strings.Contains(w.bot.text(), "stay open, since nothing could be written there") })
 }
+
+// TestPageInsteadOfRefs has a proxy answer git with a page, once. For git that is a repository without a commit, which would be the end.
+func TestPageInsteadOfRefs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, calc(fixes))
+	w.start()
+	must(t, w.double.AddFault(github.Fault{Path: "info/refs$", Status: http.StatusOK, Body: "<html>Sign in to the network</html>"}))
+	n := w.openIssue("Sum returns 0", "")
+	w.label("octavia", n)
+	w.ended(n, "changed")
+}
