@@ -133,11 +133,14 @@ type finding struct {
 	placed        bool // on a line of the tree
 }
 
-// findings are what a failure says: its annotations, and lines of its log that tell of one and are not in those.
+// findings are what a failure says: its annotations, and lines of its log that tell of one and are not in those. Warnings count where it
+// names nothing worse: some linters fail for them.
 func findings(r Result) (all []finding) {
 	var messages []string
+	grave := func(a *github.CheckRunAnnotation) bool { return a.GetAnnotationLevel() == "failure" }
+	mild := !slices.ContainsFunc(r.Annotations, grave)
 	for _, a := range r.Annotations {
-		if a.GetAnnotationLevel() == "failure" {
+		if mild || grave(a) {
 			message, _, _ := strings.Cut(a.GetMessage(), "\n")
 			messages = append(messages, message)
 			all = append(all, finding{placed(a), digest(r, a.GetPath()+" "+a.GetTitle()+" "+a.GetMessage()), true})

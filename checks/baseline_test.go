@@ -37,6 +37,13 @@ func TestCompare(t *testing.T) {
 	cut := with(lint("old"), func(r *Result) { r.Omitted = 1 })
 	many := with(lint(), func(r *Result) { r.Failing = make([]string, failingMost+1) })
 	two := with(lint("old"), func(r *Result) { r.Failing = []string{"a.go:1: old", "--- FAIL: TestB (0.00s)"} })
+	warned := func(messages ...string) Result {
+		r := lint(messages...)
+		for _, a := range r.Annotations {
+			a.AnnotationLevel = github.String("warning")
+		}
+		return r
+	}
 	same := "fails on main too, since 0123456 of 2026-11-29 or before"
 	for name, c := range map[string]struct {
 		change, base Result
@@ -55,6 +62,7 @@ func TestCompare(t *testing.T) {
 		"another test behind the same lines":     {printed("ok\nok\nok\nFAIL TestB"), printed("ok\nok\nok\nFAIL TestA"), "fails on main too, new here: 1 of 1 findings"},
 		"no word for it at all":                  {printed("a is broken\nb is broken"), printed("a is broken"), "fails on main too, new here: 1 of 2 findings"},
 		"another test, without a line":           {two, with(lint("old"), func(r *Result) { r.Failing = []string{"a.go:1: old"} }), "fails on main too, new here: 1 of 2 findings"},
+		"one more warning, for which it fails":   {warned("old", "new"), warned("old"), "fails on main too, new here: 1 of 2 findings"},
 		"dies silently":                          {lint(), lint(), same},
 		"dies silently in another way":           {lint(), with(lint(), func(r *Result) { r.Exit.Code = 2 }), "fails on main too, new here: 1 of 1 findings"},
 	} {

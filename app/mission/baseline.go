@@ -44,15 +44,17 @@ func (e *Engine) compare(ctx context.Context, m *store.Mission, results []checks
 	if err != nil {
 		return nil, err
 	}
-	seen := map[string][]checks.Seen{}
+	seen, older := map[string][]checks.Seen{}, map[string][]checks.Seen{}
 	var unknown []checks.Check
 	for _, c := range suspects {
 		known, now, err := e.seenBefore(ctx, m, keys[c.Name], base, committed)
 		if err != nil {
 			return nil, err
 		}
-		if seen[c.Name] = known; !now {
-			unknown = append(unknown, c)
+		if now {
+			seen[c.Name] = known
+		} else {
+			unknown, older[c.Name] = append(unknown, c), known
 		}
 	}
 	onBase, err := e.runOnBase(ctx, m, unknown, base, branch, failedIn)
@@ -62,10 +64,9 @@ func (e *Engine) compare(ctx context.Context, m *store.Mission, results []checks
 	for _, r := range onBase {
 		s, ok := checks.See(r, base, committed)
 		if !ok {
-			delete(seen, r.Name)
 			continue
 		}
-		seen[r.Name] = append([]checks.Seen{s}, seen[r.Name]...)
+		seen[r.Name] = append([]checks.Seen{s}, older[r.Name]...)
 		b := store.Baseline{Repository: m.RepositoryID, Key: keys[r.Name], Commit: base, CommittedAt: committed, At: e.Now(), Seen: marshal(s)}
 		if err := e.Store.SaveBaseline(ctx, b); err != nil {
 			return nil, err

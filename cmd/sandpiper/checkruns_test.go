@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	gh "github.com/google/go-github/v60/github"
+
+	"github.com/sandpiper-bot/sandpiper/fixtures/github"
 )
 
 // runNamed is the newest Check Run of a name on a commit; nil where there is none.
@@ -110,18 +112,27 @@ func TestBaselineIsRunOnce(t *testing.T) {
 	}
 }
 
-// TestBaselineWhoseSetupFails: a pull request that mends the setup is checked all the same, and nothing is said of the base.
+// TestBaselineWhoseSetupFails: a pull request that mends the setup is checked all the same, and nothing is said of that base, whatever is
+// known of older ones.
 func TestBaselineWhoseSetupFails(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, calc(fixes, ".github/sandpiper.yml", "agent: sh agent.sh\nsetup:\n  - run: test -e mended\nchecks:\n  - {name: sum, run: 'false', required: true}\n"))
+	w := newWorld(t, calc(fixes, "works", "1\n", ".github/sandpiper.yml",
+		"agent: sh agent.sh\nsetup:\n  - run: test -e works\nchecks:\n  - {name: sum, run: 'false', required: true}\n"))
 	w.start()
-	head := w.pushes("octavia", "fix", "mended", "1\n")
-	pr, _, err := w.as("octavia").PullRequests.Create(t.Context(), "acme", "calc", &gh.NewPullRequest{Title: gh.String("Fix"), Head: gh.String("fix"), Base: gh.String("main")})
-	must(t, err)
-	w.label("octavia", pr.GetNumber())
-	w.until("the check has ended", func() bool { return w.runNamed(head, "sum").GetStatus() == "completed" })
-	if run := w.runNamed(head, "sum"); run.GetConclusion() != "failure" || run.GetOutput().GetTitle() != "exit status 1" {
-		t.Errorf("%s: %s", run.GetConclusion(), run.GetOutput().GetTitle())
+	title := func(branch, file string) string {
+		head := w.pushes("octavia", branch, file, "2\n")
+		pr, _, err := w.as("octavia").PullRequests.Create(t.Context(), "acme", "calc", &gh.NewPullRequest{Title: gh.String("Fix"), Head: &branch, Base: gh.String("main")})
+		must(t, err)
+		w.label("octavia", pr.GetNumber())
+		w.until("the check has ended", func() bool { return w.runNamed(head, "sum").GetStatus() == "completed" })
+		return w.runNamed(head, "sum").GetOutput().GetTitle()
+	}
+	if got := title("other", "other.txt"); !strings.HasPrefix(got, "fails on main too, since ") {
+		t.Errorf("where the setup works: %q", got)
+	}
+	must1(w.double.Push("acme/calc", github.CommitOptions{Branch: "main", Login: "octavia", Message: "break", Delete: []string{"works"}}))(t)
+	if got := title("fix", "works"); got != "exit status 1" {
+		t.Errorf("where it does not: %q", got)
 	}
 }
 
