@@ -58,7 +58,16 @@ type Options struct {
 type handler struct {
 	Options
 	verifier verifier
+	seats    chan struct{} // one for each body that is in memory
 }
+
+// What bounds the memory that a flood can take, at 128 KiB for most bodies: others wait, unread, until one is stored. A sender that
+// holds its seat without a word loses it when GitHub itself would have given up
+// (https://docs.github.com/en/webhooks/using-webhooks/handling-webhook-deliveries: 10 seconds).
+const (
+	mostAtOnce = 512
+	bodyTime   = 10 * time.Second
+)
 
 // Handler returns the endpoint that GitHub delivers to. It answers
 //
@@ -83,7 +92,7 @@ func Handler(o Options) (http.Handler, error) {
 	if o.Observe == nil {
 		o.Observe = func(string, string) {}
 	}
-	return &handler{Options: o, verifier: v}, nil
+	return &handler{Options: o, verifier: v, seats: make(chan struct{}, mostAtOnce)}, nil
 }
 
 // refusal is an answer other than 202. Its class is what the log and the answer say.
@@ -125,6 +134,13 @@ func (h *handler) take(w http.ResponseWriter, r *http.Request, d *Delivery) (sta
 	if refused := checkHead(r, *d); refused != nil {
 		return "", refused
 	}
+	select {
+	case h.seats <- struct{}{}:
+		defer func() { <-h.seats }()
+	case <-r.Context().Done():
+		return "", &refusal{http.StatusBadRequest, "body not read"}
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // a connection has one
 	room := rooms.Get().(*bytes.Buffer)
 	defer leave(room)
 	body, refused := readBody(w, r, room)
