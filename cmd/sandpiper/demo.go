@@ -47,6 +47,8 @@ func newDemoCommand() *cobra.Command {
 }
 
 func demo(ctx context.Context, out io.Writer, stay bool) error {
+	ctx, stop := whileRead(ctx)
+	defer stop()
 	left(removeKilledDemos())
 	dir, err := stageDir(demoPrefix)
 	if err != nil {

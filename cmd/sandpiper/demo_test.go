@@ -21,8 +21,16 @@ type playing struct {
 
 func startDemo(t *testing.T, dir string) *playing {
 	t.Helper()
+	return startDemoInto(t, dir, nil)
+}
+
+func startDemoInto(t *testing.T, dir string, out *os.File) *playing {
+	t.Helper()
 	r := &playing{t: t, dir: dir, cmd: exec.Command(program, "demo"), ended: make(chan struct{})}
 	r.cmd.Env, r.cmd.Stdout, r.cmd.Stderr = append(os.Environ(), "TMPDIR="+dir), &r.said, &r.said
+	if out != nil {
+		r.cmd.Stdout = out
+	}
 	before := processesOf(dir)
 	must(t, r.cmd.Start())
 	go func() { defer close(r.ended); _ = r.cmd.Wait() }()
@@ -54,6 +62,11 @@ func (r *playing) awaited(what string, holds func() bool) {
 func (r *playing) end(s syscall.Signal) {
 	r.t.Helper()
 	must(r.t, r.cmd.Process.Signal(s))
+	r.ends()
+}
+
+func (r *playing) ends() {
+	r.t.Helper()
 	r.awaited("the demo ends", func() bool {
 		select {
 		case <-r.ended:
@@ -90,6 +103,18 @@ func TestDemoThatIsStoppedLeavesNothing(t *testing.T) {
 			r.leavesNothing()
 		})
 	}
+}
+
+// TestDemoThatNobodyReadsLeavesNothing: its output goes into a pipe whose reader has seen enough, as head does.
+func TestDemoThatNobodyReadsLeavesNothing(t *testing.T) {
+	t.Parallel()
+	reader, writer, err := os.Pipe()
+	must(t, err)
+	r := startDemoInto(t, stateParent(t), writer)
+	writer.Close()
+	reader.Close()
+	r.ends()
+	r.leavesNothing()
 }
 
 // TestKilledDemoIsRemovedByTheNext: its two processes end with it, and what ran in its sandbox when another demo begins.

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -93,6 +94,12 @@ func setStage(ctx context.Context, dir string, o stageOptions) (*stage, error) {
 		"SANDPIPER_GITHUB_URL=" + s.double.URL, "SANDPIPER_GITHUB_API_URL=" + s.double.URL, fmt.Sprintf("SANDPIPER_APP_ID=%d", s.double.AppID),
 		"SANDPIPER_PRIVATE_KEY=" + s.double.Key, "SANDPIPER_WEBHOOK_SECRETS=" + secret, "SANDPIPER_WRITE_PACE=0s", "SANDPIPER_LOG_FORMAT=json",
 	}, o.env...))
+}
+
+// whileRead ends ctx when nobody reads any more what is printed, as after head: without it that kills the program, and
+// nothing would be cleaned up.
+func whileRead(ctx context.Context) (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(ctx, syscall.SIGPIPE)
 }
 
 // freeAddr is addr if nobody listens there, or another port of loopback.

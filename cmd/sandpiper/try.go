@@ -159,6 +159,8 @@ func (t *trial) open(ctx context.Context) error {
 }
 
 func (t *trial) run(ctx context.Context, env []string, text issueText) (err error) {
+	ctx, stop := whileRead(ctx)
+	defer stop()
 	t.stage, err = setStage(ctx, t.o.out, stageOptions{repo: "you/" + t.name, doubleAddr: "127.0.0.1:0", botAddr: "127.0.0.1:0", env: env})
 	defer t.stage.close()
 	if err != nil {
