@@ -142,8 +142,8 @@ func (o outcome) page() string {
 	fmt.Fprintf(&b, "## What many missions at once cost\n\nMeasured %s on %s.\n\n    make load LOAD=%d\n\n", time.Now().UTC().Format(time.DateOnly), machine(), o.repositories*perRepository)
 	fmt.Fprintf(&b, "starts a bot and a stand-in for GitHub as processes, has an issue labelled in each of %d repositories at once, and ends when each has its one\n"+
 		"mission, with an agent that changes nothing. The delivery of the label comes four times. It fails when a mission is missing, is there twice, or\ncosts more calls than [architecture.md](architecture.md#what-a-mission-costs-at-github) says.\n\n", o.repositories)
-	b.WriteString("The bot works on 16 deliveries and 100 steps at a time, and remembers 16 MiB of GitHub's answers, so that its memory does not grow with\n" +
-		"deliveries or missions. What grows with the repositories that it visits within an hour are their tokens: about 30 KB each, by which they\n" +
+	b.WriteString("The bot reads 512 deliveries at a time, works on 16 and on 100 steps, and remembers 16 MiB of GitHub's answers, so that its memory does not\n" +
+		"grow with deliveries or missions. What grows with the repositories that it visits within an hour are their tokens: about 30 KB each, by which they\n" +
 		"are taken out of what it posts.\n\n")
 	b.WriteString("| what | measured |\n| --- | --- |\n")
 	for _, row := range [][2]string{
