@@ -115,9 +115,16 @@ func (c *Config) Secrets() []redact.Secret {
 			secrets = append(secrets, m.Key)
 		}
 	}
-	if u, err := url.Parse(c.DatabaseURL); err == nil && u.User != nil {
-		if password, ok := u.User.Password(); ok && password != "" {
-			secrets = append(secrets, redact.NewSecret(password))
+	if u, err := url.Parse(c.DatabaseURL); err == nil {
+		password, _ := u.User.Password()
+		all := []string{password}
+		for _, name := range inQuery {
+			all = append(all, u.Query()[name]...)
+		}
+		for _, s := range all {
+			if s != "" {
+				secrets = append(secrets, redact.NewSecret(s))
+			}
 		}
 	}
 	return secrets

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sandpiper-bot/sandpiper/sandbox"
+	"github.com/sandpiper-bot/sandpiper/sandbox/redact"
 )
 
 const (
@@ -201,6 +203,35 @@ func TestDescribeNeverShowsASecret(t *testing.T) {
 	}
 	if all := fmt.Sprintf("%v %+v", c.Describe(), c); strings.Contains(all, someSecret) || strings.Contains(all, "MAA=") {
 		t.Errorf("a secret is shown: %s", all)
+	}
+}
+
+// TestPasswordsOfADatabase: wherever an address holds one, it is in no description and no error, and the redactor knows it.
+func TestPasswordsOfADatabase(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		"postgres://bot:hunter2@db/s":                       "postgres://bot:xxxxx@db/s",
+		"postgres://db/s?user=bot&password=hunter2":         "postgres://db/s?password=xxxxx&user=bot",
+		"postgres://bot@db/s?sslkey=k&sslpassword=hunter2":  "postgres://bot@db/s?sslkey=k&sslpassword=xxxxx",
+		"postgres://bot:%hunter2@db/s":                      "[not readable]",
+		"postgres://bot@db/s?sslmode=require&search_path=x": "postgres://bot@db/s?sslmode=require&search_path=x",
+	} {
+		c, err := load([]string{"HOME=/h", "DATABASE_URL=" + address}, 1)
+		if (err != nil) != (want == "[not readable]") || err != nil && strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v", address, err)
+		}
+		for _, s := range c.Describe() {
+			if s.Name == "DATABASE_URL" && s.Value != want {
+				t.Errorf("%s is shown as %s, want %s", address, s.Value, want)
+			}
+		}
+		known := slices.ContainsFunc(c.Secrets(), func(s redact.Secret) bool { return s.Reveal() == "hunter2" })
+		if strings.Contains(address, "hunter2") && err == nil && !known {
+			t.Errorf("%s: the redactor does not know the password", address)
+		}
+	}
+	if _, err := load([]string{"HOME=/h", "SANDPIPER_GITHUB_URL=https://bot:%hunter2@github.example.com"}, 1); err == nil || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("an address of GitHub that cannot be read: %v", err)
 	}
 }
 

@@ -89,10 +89,27 @@ func show(v any) string {
 	return fmt.Sprint(v)
 }
 
-// withoutPassword hides the password of an address, as that of a database may hold one.
+// inQuery are the parameters of a PostgreSQL address that hold a secret
+// (https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-PARAMKEYWORDS).
+var inQuery = []string{"password", "sslpassword"}
+
+// withoutPassword hides the password of an address, as that of a database may hold one; all of an address that cannot be read.
 func withoutPassword(value string) string {
 	u, err := url.Parse(value)
-	if err != nil || u.User == nil {
+	if err != nil && strings.Contains(value, "://") {
+		return "[not readable]"
+	}
+	if err != nil {
+		return value
+	}
+	query, hidden := u.Query(), u.User != nil
+	for _, name := range inQuery {
+		if query.Has(name) {
+			query.Set(name, "xxxxx")
+			u.RawQuery, hidden = query.Encode(), true
+		}
+	}
+	if !hidden {
 		return value
 	}
 	return u.Redacted()

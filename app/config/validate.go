@@ -29,6 +29,9 @@ func (c *Config) validate() problems {
 		// The value is not repeated: the address of a database server may hold a password.
 		found.add("DATABASE_URL", "it names neither a SQLite nor a PostgreSQL database", "unset it, or set it to sqlite:/absolute/path or postgres://user@host/name")
 	}
+	if _, err := url.Parse(c.DatabaseURL); err != nil && strings.HasPrefix(c.DatabaseURL, "postgres") {
+		found.add("DATABASE_URL", "it is no address", "write characters of a password that are neither letters nor digits as %25 for %")
+	}
 	checkListen(found, "SANDPIPER_LISTEN", c.Listen, "7081")
 	checkListen(found, "SANDPIPER_OPS_LISTEN", c.OpsListen, "7082")
 	if n := len(c.AdminPassword.Reveal()); n > 0 && n < minPassword {
@@ -130,7 +133,10 @@ func (c *Config) NeedGitHub() error {
 func checkURL(found *problems, name, value string, tokens bool) {
 	u, err := url.Parse(value)
 	switch {
-	case err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https"):
+	case err != nil:
+		// The value is not repeated: what cannot be read may hold a password.
+		found.add(name, "it is not an http or https address", "set it to something like https://github.example.com")
+	case u.Host == "" || (u.Scheme != "http" && u.Scheme != "https"):
 		found.add(name, fmt.Sprintf("%q is not an http or https address", value), "set it to something like https://github.example.com")
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		// The value is not repeated: it may hold a password.
