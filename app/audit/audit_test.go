@@ -216,7 +216,7 @@ func TestHeadKeptElsewhere(t *testing.T) {
 func TestFilesRotateAndHeal(t *testing.T) {
 	t.Parallel()
 	s := open(t, filepath.Join(t.TempDir(), "audit.db"))
-	l := New(Options{Chain: s, Dir: t.TempDir()})
+	l := New(Options{Chain: s, Dir: filepath.Join(t.TempDir(), "of [bot]")}) // no pattern of names
 	l.files.Most = 1500
 	for range 20 {
 		if err := l.Append(t.Context(), Entry{Kind: "probe", Data: "x"}); err != nil {

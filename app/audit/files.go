@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -100,15 +101,17 @@ func (f *Files) write(rows []store.AuditRow) error {
 
 // list gives the files, the oldest first.
 func (f *Files) list() ([]string, error) {
-	found, err := filepath.Glob(filepath.Join(f.Dir, "audit-*.jsonl"))
-	if err != nil {
-		return nil, err
+	entries, err := os.ReadDir(f.Dir) // sorted, and "audit-" is before "audit."
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
 	}
-	slices.Sort(found)
-	if _, err := os.Stat(filepath.Join(f.Dir, newest)); err == nil {
-		found = append(found, filepath.Join(f.Dir, newest))
+	var found []string
+	for _, e := range entries {
+		if name := e.Name(); name == newest || strings.HasPrefix(name, "audit-") && strings.HasSuffix(name, ".jsonl") {
+			found = append(found, filepath.Join(f.Dir, name))
+		}
 	}
-	return found, nil
+	return found, err
 }
 
 // head is the last record of the files; a line that a crash has left half written is cut off. Zero: there is none.
