@@ -180,7 +180,7 @@ func (a *App) Release(ctx context.Context, repo Repo) {
 // installation has changed; tokens that were minted before keep their old permissions.
 func (a *App) Forget(installation int64) { a.tokens.forget(installation) }
 
-// Close waits for mints under way and revokes every token.
+// Close waits for mints under way and revokes every token that is given out.
 func (a *App) Close(ctx context.Context) {
 	for repo, all := range a.tokens.close() {
 		a.revokeAll(ctx, Repo{InstallationID: repo.installation, ID: repo.id}, all)

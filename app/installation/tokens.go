@@ -163,8 +163,12 @@ func (t *tokens) sweep(now time.Time) {
 	}
 	clear(t.past[len(live):])
 	t.past = live
-	for key, s := range t.slots { // of repositories that nobody has asked about for an hour
-		if s.mint == nil && s.token != nil && !now.Before(s.token.expires) {
+	for key, s := range t.slots {
+		switch {
+		case s.mint != nil:
+		case s.token == nil && !now.Before(s.until): // released, or refused a while ago
+			delete(t.slots, key)
+		case s.token != nil && !now.Before(s.token.expires): // of a repository that nobody has asked about for an hour
 			s.token.forget()
 			delete(t.slots, key)
 		}
