@@ -26,15 +26,15 @@ type Traces struct {
 	tracer   api.Tracer
 }
 
-// TraceVariables are the variables of the OpenTelemetry specification that say where traces go; without them there are none.
+// traceVariables are the variables of the OpenTelemetry specification that say where traces go; without them there are none.
 // https://opentelemetry.io/docs/specs/otel/protocol/exporter/
-var TraceVariables = []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"}
+var traceVariables = []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"}
 
 // NewTraces makes Traces where the environment asks for them; nil where it does not. The exporter reads the environment
 // itself, also for headers and certificates.
 func NewTraces(ctx context.Context, version string) (*Traces, error) {
 	wanted := false
-	for _, name := range TraceVariables {
+	for _, name := range traceVariables {
 		wanted = wanted || os.Getenv(name) != ""
 	}
 	if !wanted {

@@ -57,13 +57,13 @@ type Queue struct {
 	driver riverdriver.Driver[*sql.Tx]
 }
 
-// Common is the queue of missions that have no sandbox yet: any bot may take them.
-const Common = river.QueueDefault
+// common is the queue of missions that have no sandbox yet: any bot may take them.
+const common = river.QueueDefault
 
 // Of is the queue of a host.
 func Of(host string) string {
 	if host == "" {
-		return Common
+		return common
 	}
 	return "host-" + host
 }
@@ -83,7 +83,7 @@ func Open(ctx context.Context, o Options, work Work) (*Queue, error) {
 	q.client, err = river.NewClient(q.driver, &river.Config{
 		ID:           o.Host,
 		Logger:       quiet(o.Log),
-		Queues:       map[string]river.QueueConfig{Common: {MaxWorkers: o.Workers}, Of(o.Host): {MaxWorkers: o.Workers}},
+		Queues:       map[string]river.QueueConfig{common: {MaxWorkers: o.Workers}, Of(o.Host): {MaxWorkers: o.Workers}},
 		Workers:      workers,
 		JobTimeout:   JobTimeout,
 		ErrorHandler: &errorHandler{log: o.Log},
