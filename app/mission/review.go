@@ -59,7 +59,7 @@ func (e *Engine) approve(ctx context.Context, gh *github.Client, m *store.Missio
 		return "The pull request is closed; there is nothing to approve.", nil
 	case len(given) < 7 || !strings.HasPrefix(head, given):
 		return fmt.Sprintf("Say which commit: `/sandpiper approve %s` approves the head of #%d.", head[:min(12, len(head))], m.Pull), nil
-	case c.Author.Login == m.Requester:
+	case c.Author.Login == m.Requester, c.Author.ID != 0 && c.Author.ID == m.RequesterID:
 		p, err := policyOf(m)
 		if err != nil || !p.Review.Requester {
 			return "The approval of the person who asked for the work does not count here. Somebody else with write access can say it.", err
