@@ -1,11 +1,13 @@
 package mission
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -69,5 +71,28 @@ func TestLongTroubleIsSaid(t *testing.T) {
 	m.Failures++
 	if text := e.statusText(t.Context(), m); !strings.Contains(text, "It cannot go on for now: GitHub cannot be reached.") {
 		t.Errorf("not said:\n%s", text)
+	}
+}
+
+// TestLeaseThatCannotBeRenewed: who is cut off from the database stops before another bot may take the mission.
+func TestLeaseThatCannotBeRenewed(t *testing.T) {
+	t.Parallel()
+	e, m := stuck(t)
+	var ahead atomic.Int64
+	began := e.Now()
+	e.Now = func() time.Time { return began.Add(time.Duration(ahead.Load())) }
+	if _, err := e.Store.Lease(t.Context(), m.ID, "here/1", e.Now(), e.Now().Add(leaseFor)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer e.attend(ctx, m, "here/1", cancel)()
+	e.Store.Close()
+	ahead.Store(int64(3 * leaseFor))
+	select {
+	case <-ctx.Done():
+	case <-time.After(time.Minute):
+	}
+	if got := context.Cause(ctx); got != errInterrupted {
+		t.Errorf("it works on without a lease: %v", got)
 	}
 }

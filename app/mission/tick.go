@@ -69,21 +69,25 @@ func (e *Engine) attend(ctx context.Context, m *store.Mission, worker string, ca
 		defer close(done)
 		ticker := time.NewTicker(wishEvery)
 		defer ticker.Stop()
-		renewed := e.Now()
+		held := e.Now() // for leaseFor from then on; another bot may take the mission after that
+		tried := held
 		for {
 			select {
 			case <-ctx.Done():
 				return
 			case <-ticker.C:
 			}
-			if e.Now().Sub(renewed) >= renewEvery {
-				renewed = e.Now()
-				if _, err := e.Store.Lease(ctx, m.ID, worker, renewed, renewed.Add(leaseFor)); errors.Is(err, store.ErrLeased) {
-					cancel(errInterrupted) // we were too slow and another bot is at it
-					return
+			ask, answered := context.WithTimeout(ctx, renewEvery) // a database that is cut off may not answer at all
+			now, err := e.Store.Mission(ask, m.ID)
+			wish := err == nil && newWish(m, now)
+			if e.Now().Sub(tried) >= renewEvery {
+				tried = e.Now()
+				if _, err = e.Store.Lease(ask, m.ID, worker, tried, tried.Add(leaseFor)); err == nil {
+					held = tried
 				}
 			}
-			if now, err := e.Store.Mission(ctx, m.ID); err == nil && newWish(m, now) {
+			answered()
+			if wish || errors.Is(err, store.ErrLeased) || e.Now().Sub(held) >= leaseFor-wishEvery {
 				cancel(errInterrupted)
 				return
 			}
