@@ -134,12 +134,8 @@ func (h *handler) take(w http.ResponseWriter, r *http.Request, d *Delivery) (sta
 	if refused := checkHead(r, *d); refused != nil {
 		return "", refused
 	}
-	select {
-	case h.seats <- struct{}{}:
-		defer func() { <-h.seats }()
-	case <-r.Context().Done():
-		return "", &refusal{http.StatusBadRequest, "body not read"}
-	}
+	h.seats <- struct{}{} // soon: who has one loses it after bodyTime, and the log takes what it is given within seconds
+	defer func() { <-h.seats }()
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // a connection has one
 	room := rooms.Get().(*bytes.Buffer)
 	defer leave(room)

@@ -233,7 +233,10 @@ func (s *storm) judgeChecks(pr *gh.PullRequest) {
 
 func (s *storm) run(missions, borders, random int) {
 	s.label(missions)
-	for i := 0; i < max(borders, random) && !s.over(); i++ {
+	for i := range max(borders, random) {
+		if s.over() { // on a quick machine: what happens is to happen to somebody
+			s.label(1 + missions/10)
+		}
 		if i < random {
 			s.atRandom(i)
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
 	"syscall"
 	"testing"
@@ -32,6 +33,10 @@ func startDemoInto(t *testing.T, dir string, out *os.File) *playing {
 		r.cmd.Stdout = out
 	}
 	before := processesOf(dir)
+	// Under nohup the tests ignore SIGHUP, and so would the demo. What is handled here is as usual there (execve(2)).
+	handled := make(chan os.Signal, 1)
+	signal.Notify(handled, syscall.SIGHUP)
+	defer signal.Stop(handled)
 	must(t, r.cmd.Start())
 	go func() { defer close(r.ended); _ = r.cmd.Wait() }()
 	r.awaited("a command runs in a sandbox", func() bool {
