@@ -55,8 +55,8 @@ func TestPostReviewIsMadeOnce(t *testing.T) {
 		if list := w.reviews(); len(list) != 1 || got.URL != list[0].GetHTMLURL() || got.Suggestions != 1 || list[0].GetState() != "COMMENTED" {
 			t.Fatalf("%d reviews, got %+v", len(list), got)
 		}
-		if w.made.promoted != n+1 {
-			t.Errorf("the sandbox was told %d times that its work was taken, want each time", w.made.promoted)
+		if w.made.promoted.Load() != int32(n+1) {
+			t.Errorf("the sandbox was told %d times that its work was taken, want each time", w.made.promoted.Load())
 		}
 	}
 	w.req.Mission = "m-other"

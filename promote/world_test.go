@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -98,7 +99,7 @@ type maker struct {
 	dir, base, index string
 	files            map[string]string
 	left             []sandbox.Change
-	promoted         int
+	promoted         atomic.Int32
 }
 
 func (m *maker) git(stdin string, env []string, args ...string) (string, error) {
@@ -115,7 +116,7 @@ func (m *maker) git(stdin string, env []string, args ...string) (string, error) 
 }
 
 func (m *maker) Promoted(context.Context, sandbox.ID) error {
-	m.promoted++
+	m.promoted.Add(1)
 	return nil
 }
 

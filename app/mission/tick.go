@@ -64,13 +64,13 @@ func (e *Engine) attend(ctx context.Context, m *store.Mission, worker string, ca
 	e.mu.Lock()
 	e.ticking[m.ID] = cancel
 	e.mu.Unlock()
+	held := e.Now() // for leaseFor from then on; another bot may take the mission after that
+	tried := held
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		ticker := time.NewTicker(wishEvery)
 		defer ticker.Stop()
-		held := e.Now() // for leaseFor from then on; another bot may take the mission after that
-		tried := held
 		for {
 			select {
 			case <-ctx.Done():
